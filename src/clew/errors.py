@@ -15,6 +15,7 @@
     ├── VersionError              SchemaTooNewError
     ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
     │                             OutcomeUnknownError  QuotaExceededError  RestoreFailedError
+    │                             AccessDeniedError
     ├── UnsupportedError
     └── StoreClosedError
 
@@ -440,6 +441,13 @@ class ReadOnlyError(BackendError):
     """The store can be read, not written."""
 
     code = "read_only"
+
+
+class AccessDeniedError(BackendError):
+    """The server does not accept the token, or the token does not allow this. Pass another one: `token=…`, or
+    the environment variable CLEW_TOKEN; the administrator of the server makes one with `clew token add`."""
+
+    code = "access_denied"
 
 
 class OutcomeUnknownError(BackendError):

@@ -67,6 +67,8 @@ def may_hold_password(path: str) -> bool:
 # ── From the address of a store to its backend. A new backend is one line here ────────────────────
 
 SCHEMES: Final = {
+    "http": ("clew.backends.http.backend", "HttpBackend"),
+    "https": ("clew.backends.http.backend", "HttpBackend"),
     "jsonl": ("clew.backends.jsonl", "JsonlBackend"),
     "memory": ("clew.backends.memory", "MemoryBackend"),
     "postgres": ("clew.backends.postgres", "PostgresBackend"),
@@ -75,6 +77,7 @@ SCHEMES: Final = {
 }
 
 KINDS: Final[dict[str, tuple[Any, str]]] = {
+    "insecure": (bool, "True or False"),
     "partitions": (int, "a number"),
     "pgbouncer": (bool, "True or False"),
     "pool": (int, "a number"),
@@ -84,7 +87,7 @@ KINDS: Final[dict[str, tuple[Any, str]]] = {
 }
 """Of the options of all backends: what is not a text."""
 
-DRIVERS: Final = {"postgresql": "psycopg[binary]>=3.2"}
+DRIVERS: Final = {"http": "urllib3>=2", "https": "urllib3>=2", "postgresql": "psycopg[binary]>=3.2"}
 """What pip installs for a scheme, if that is not the package itself. A package is named, not an extra of
 Clew: that works for an install from a checkout too."""
 
@@ -116,7 +119,8 @@ def _check_options(factory: Any, scheme: str, options: dict[str, Any]) -> None:
         kinds, said = KINDS.get(name, (str, "a text"))
         is_right = isinstance(value, kinds) and (kinds is bool or not isinstance(value, bool))
         if not is_right and not (value is None and known[name] is None):
-            raise InvalidUrlError(f"{name} of a {scheme} store is {said}, not {value!r}")
+            shown = MASK if is_secret(name) else repr(value)
+            raise InvalidUrlError(f"{name} of a {scheme} store is {said}, not {shown}")
         if name == "timeout" and value is not None and not value >= 0:
             raise InvalidUrlError(f"timeout of a {scheme} store is {said} from 0 on, not {value!r}")
 
@@ -146,6 +150,8 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
         return _of_path(url)
     if url.startswith(("postgresql://", "postgres://")):
         return "postgresql", url, {}  # the backend knows which of its options are the driver's
+    if url.startswith(("https://", "http://")):
+        return url.partition(":")[0], url, {}
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -39,6 +39,7 @@ from clew.server.live.hub import Hub
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
 from clew.server.routing import API, Route, Router, parts_of
+from clew.server.rows.door import Door
 from clew.server.settings import Settings
 from clew.session import Session
 from clew.store import Store
@@ -104,6 +105,7 @@ class Server:
         self.in_flight = 0
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
+        self.rows = Door(store._engine, read_only=settings.read_only)
 
     # -- ASGI
 
@@ -126,6 +128,7 @@ class Server:
     def close(self) -> None:
         """End the streams, and let go of the threads. The store stays open. Idempotent."""
         self.hub.stop()
+        self.rows.close()
         self._threads.shutdown(wait=False)
 
     def stop_streams(self) -> None:
@@ -190,7 +193,7 @@ class Server:
             elif call.query_string:
                 raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
             if route.body is not None:
-                most = self.settings.max_body if route.scope is not None else MOST_OF_NOBODY
+                most = route.max_body or self.settings.max_body if route.scope is not None else MOST_OF_NOBODY
                 content = await self._body(headers, receive, done, most)
                 decode = partial(body_of, content, route.body, headers, most)
                 call.size = len(content)
@@ -372,7 +375,8 @@ class _Sender:
             return
         content = answer.value if isinstance(answer.value, bytes) else encode(answer.value)
         headers["content-type"] = media_type
-        if len(content) >= WORTH_PACKING and b"gzip" in self._headers.get(b"accept-encoding", b""):
+        takes_gzip = b"gzip" in self._headers.get(b"accept-encoding", b"")
+        if takes_gzip and len(content) >= WORTH_PACKING and "content-encoding" not in headers:
             content = gzip.compress(content, PACKING)
             headers["content-encoding"] = "gzip"
             headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "accept-encoding")))

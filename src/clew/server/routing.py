@@ -47,6 +47,8 @@ class Route:
     """It is not part of the documented API."""
     media_type: str
     """Of the answer."""
+    max_body: int | None
+    """Bytes of a request, unpacked; None: as the settings say."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -72,6 +74,7 @@ class Routes:
         slow: bool = False,
         private: bool = False,
         media_type: str = "application/json",
+        max_body: int | None = None,
     ) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
             hints = get_type_hints(handler)
@@ -89,6 +92,7 @@ class Routes:
                     is_slow=slow,
                     is_private=private,
                     media_type=media_type,
+                    max_body=max_body,
                 )
             )
             return handler

@@ -14,6 +14,8 @@ Clock: TypeAlias = Callable[[], int]
 
 TOLERANCE: Final = 5_000_000
 """A clock is corrected by small steps all the time; this much in one step is a jump."""
+SHARED: Final = "store"
+"""The domain of the clock of the storage."""
 
 
 def wall_clock() -> int:
@@ -64,7 +66,7 @@ class Host:
         """The present by the clock for stamps, and by one that all users of the store share."""
         shared = self._shared()
         if shared is not None:
-            return Now(self.now(), shared, "store")
+            return Now(self.now(), shared, SHARED)
         return Now(self.now(), self._steady(), self.domain)
 
     @cached_property
@@ -89,13 +91,15 @@ class Host:
         self.__dict__.pop("me", None)
         self.__dict__.pop("name", None)
 
-    def is_gone(self, holder: Holder) -> bool:
-        """Whether the process is surely not there any more. When in doubt it is."""
+    def is_gone(self, holder: Holder, domain: str = "") -> bool:
+        """Whether the process is surely not there any more. When in doubt it is. `domain`: the clock by which
+        it measured; with that of the storage it may be on any machine, also if this process has the storage
+        for itself, as a server does."""
         me = self.me
         if not (holder.boot and holder.namespace and holder.started and me.boot):
             return False
         if holder.boot != me.boot:
-            return self._shared() is None  # one machine only: it was restarted since
+            return self._shared() is None and domain != SHARED  # one machine only: it was restarted since
         if holder.namespace != me.namespace:
             return False  # its number means nothing here
         started = _started(holder.pid)

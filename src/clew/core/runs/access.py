@@ -91,14 +91,17 @@ def lease_of(reader: Reader, row: SessionRow) -> Lease | None:
 def is_held(reader: Reader, row: SessionRow, host: Host) -> bool:
     """Whether a lease is held by a process that may still be alive."""
     lease = lease_of(reader, row)
-    return lease is not None and judge(lease, host.moment(), is_gone=host.is_gone(lease.holder)) == "held"
+    return (
+        lease is not None
+        and judge(lease, host.moment(), is_gone=host.is_gone(lease.holder, lease.domain)) == "held"
+    )
 
 
 def refuse_if_held(reader: Reader, row: SessionRow, host: Host) -> None:
     lease = lease_of(reader, row)
     if lease is not None:
         now = host.moment()
-        if judge(lease, now, is_gone=host.is_gone(lease.holder)) == "held":
+        if judge(lease, now, is_gone=host.is_gone(lease.holder, lease.domain)) == "held":
             raise LeaseHeldError(row.id, lease.owner, utc(expiry(lease, now)))
 
 

@@ -49,7 +49,7 @@ def take_claim(tx: Transaction, what: Claim, host: Host, ttl: int) -> Lease:
 
 def refuse_if_claimed(reader: Reader, what: Claim, host: Host) -> None:
     now, known = host.moment(), _known(reader, what)
-    if known is not None and judge(known, now, is_gone=host.is_gone(known.holder)) == "held":
+    if known is not None and judge(known, now, is_gone=host.is_gone(known.holder, known.domain)) == "held":
         held = f"{known.owner} holds the lease of this store to {VERBS[what]}"
         raise LeaseHeldError(None, known.owner, utc(expiry(known, now)), held)
 
@@ -191,7 +191,7 @@ def lease_info(reader: Reader, row: SessionRow, host: Host) -> LeaseInfo | None:
     """The lease, unless its holder is gone."""
     lease = lease_of(reader, row)
     now = host.moment()
-    if lease is None or judge(lease, now, is_gone=host.is_gone(lease.holder)) != "held":
+    if lease is None or judge(lease, now, is_gone=host.is_gone(lease.holder, lease.domain)) != "held":
         return None
     return _info(lease, now)
 

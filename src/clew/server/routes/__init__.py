@@ -18,6 +18,7 @@ MODULES: Final = (
     "clew.server.process.routes",
     "clew.server.routes.login",
     "clew.server.conversations.routes",
+    "clew.server.rows.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
 PAGE: Final = "clew.server.page"
