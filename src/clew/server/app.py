@@ -242,7 +242,8 @@ class Server:
             shares.check_reach(principal, route)
         elif principal.is_bound:
             check_reach(principal, route)
-            if route.path.startswith(f"{API}/sessions/{{id}}"):
+            is_opened = (route.method, route.path) == ("PUT", f"{API}/sessions/{{id}}")  # or made by it
+            if route.path.startswith(f"{API}/sessions/{{id}}") and not is_opened:
                 await self.in_thread(partial(call.check_visible, values["id"]))
 
     async def _body(self, headers: dict[str, str], receive: Receive, done: Finished, most: int) -> bytes:
@@ -358,7 +359,7 @@ class _Sender:
             headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "authorization, cookie")))
         if answer.etag is not None:
             headers["etag"] = answer.etag
-            if self._is_known(answer.etag) and status == 200:
+            if status == 200 and self._scope["method"] in ("GET", "HEAD") and self._is_known(answer.etag):
                 await self._begin(304, headers)
                 await self._end(b"")
                 return

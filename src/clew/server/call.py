@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from blake3 import blake3
 
 from clew.aio.session import AsyncSession
 from clew.core.conversation import points
 from clew.core.conversation.append import MessageLike
+from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import info_of
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.lease import parse_secret
+from clew.core.log.tree import locate
 from clew.core.runs.access import Access, held_lease
-from clew.errors import SessionDeletedError, SessionNotFoundError
-from clew.model import Entry, Head
+from clew.errors import CheckpointNotFoundError, HeadMovedError, SessionDeletedError, SessionNotFoundError
+from clew.model import Entry, Head, SessionInfo
 from clew.server.access.shared import SharedStore
 from clew.server.problems import Problem
 from clew.session import Session
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from clew.server.app import Server
     from clew.server.routing import Route
 
+T = TypeVar("T")
+
 LEASE: Final = "clew-lease"
 ANY_LEASE: Final = "*"
 """Stands for: write all the same, whoever holds the lease."""
@@ -37,6 +43,8 @@ SMALL: Final = 64 * 1024
 """Bytes of a body that may be looked at between other requests; for more a thread is taken."""
 START: Final = "start"
 """Stands for the place before the first entry, where a head has no entry."""
+SETTINGS: Final = "~"
+"""Between the head and the digest in the tag of a session."""
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 
 
@@ -123,7 +131,52 @@ class Call:
                 held_lease(reader, found._access)
         return found
 
-    async def append(self, id: str, messages: Sequence[MessageLike], *, strict: bool = False) -> list[Entry]:
+    def check_lease(self, id: str) -> None:
+        """LeaseLostError: the lease that the request names is not in force. For a request that may be about a
+        session that is not there, or not any more."""
+        if self.header(LEASE) is not None and self.store.find(id) is not None:
+            self.session(id)
+
+    def change(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Do several things with a session as one; the function gets a handle for that. HeadMovedError unless
+        the head is the one that If-Match names. It may be called more than once."""
+        expected, access = self.expect, session._access
+
+        def inside(store: Store) -> T:
+            handle = store._scope.offered(Session)(store._scope, access)
+            if self.principal.is_bound and not self.principal.sees(handle.info):
+                raise SessionNotFoundError(session.id)
+            check_head(handle, expected)
+            return work(handle)
+
+        return self.store.transact(inside)
+
+    def point(self, session: Session, point: str | int | Head | None) -> Point | None:
+        """A point of a session's tree. For a caller who may see some sessions only, it has to lie on a branch
+        or on the path of this one: forks share a tree, and others may be another's."""
+        if point == START and not any(one.name == START for one in session.checkpoints()):
+            point = Head("", -1)
+        if point is not None and self.principal.is_bound and self.principal.kind != "share":
+            with session._look() as (reader, row):
+                branch, position = points.resolve(reader, row, point)
+                is_own = not branch or reader.get_branch(branch).owner == row.sid
+                if not is_own and locate(points.path_of(reader, row.head), position) != branch:
+                    raise CheckpointNotFoundError(session.id, point)
+        return point
+
+    def point_of(self, session: Session, text: str | None) -> Point | None:
+        """A point as a parameter: a number is a position; then come names of checkpoints, and ids."""
+        is_position = text is not None and text.isascii() and text.isdecimal()
+        return self.point(session, int(text[:20]) if text is not None and is_position else text)
+
+    async def append(
+        self,
+        id: str,
+        messages: Sequence[MessageLike],
+        *,
+        strict: bool = False,
+        at: datetime | None = None,
+    ) -> list[Entry]:
         """`Session.append` with the key, the head and the lease of the request.
 
         For a handler that is a coroutine. Requests that come while a commit is under way share the next one,
@@ -132,19 +185,21 @@ class Call:
         known = self.server.known_session(id) if not self.principal.is_bound else None
         if known is not None:
             try:
-                return await self._append(known, messages, strict)
+                return await self._append(known, messages, strict, at)
             except SessionDeletedError:
                 self.server.forget_session(id)  # another one may have this id now
         found = await self.server.in_thread(partial(self._find, id))
         self.server.know_session(id, found)
-        return await self._append(found, messages, strict)
+        return await self._append(found, messages, strict, at)
 
-    async def _append(self, found: Session, messages: Sequence[MessageLike], strict: bool) -> list[Entry]:
+    async def _append(
+        self, found: Session, messages: Sequence[MessageLike], strict: bool, at: datetime | None
+    ) -> list[Entry]:
         session = self._under_lease(found)
         if self.size <= SMALL:
             one = AsyncSession(self.server.bridge, session)
-            return await one.append(*messages, key=self.key, expect=self.expect, strict=strict)
-        append = partial(session.append, *messages, key=self.key, expect=self.expect, strict=strict)
+            return await one.append(*messages, key=self.key, expect=self.expect, strict=strict, at=at)
+        append = partial(session.append, *messages, key=self.key, expect=self.expect, strict=strict, at=at)
         return await self.server.in_thread(append)
 
     def _find(self, id: str) -> Session:
@@ -185,15 +240,28 @@ class Call:
         return {"link": f'<{self.url("/" + "/".join(self.parts))}?{query}>; rel="next"'}
 
 
+def check_head(session: Session, expected: Head | None) -> None:
+    """HeadMovedError: the session stands elsewhere."""
+    if expected is not None and expected != (actual := session.head):
+        raise HeadMovedError(expected, actual)
+
+
 def head_tag(head: Head) -> str:
     """A head as an entity tag."""
     return f'"{head.branch}.{head.position}"' if head.position >= 0 else f'"{START}"'
 
 
+def session_tag(info: SessionInfo) -> str:
+    """All that is known of a session, as an entity tag: it begins with that of its head, so that it can be
+    sent wherever that one can. Weak: two answers that say the same may be encoded differently."""
+    digest = blake3(msgspec.json.encode(info)).hexdigest(8)
+    return f'W/"{head_tag(info.head)[1:-1]}{SETTINGS}{digest}"'
+
+
 def head_of_tag(tag: str) -> Head:
     """The same the other way round."""
     found = _TAG.fullmatch(tag.strip())
-    text = found[1] if found else ""
+    text = found[1].partition(SETTINGS)[0] if found else ""
     if text == START:
         return Head("", -1)
     head = parse_entry_id(text)

@@ -30,10 +30,13 @@ def query_of(text: bytes, kind: Any) -> Any:
         raise _invalid("the query string is not percent-encoded UTF-8, or has too many fields") from exc
     values: dict[str, Any] = {}
     for name, value in given:
-        if name not in known:
+        family, dot, rest = name.partition(".")
+        if dot and rest and f"{family}.*" in known:
+            values.setdefault(f"{family}.*", {})[rest] = value
+        elif name not in known:
             names = ", ".join(sorted(known)) or "none"
             raise _invalid(f"there is no parameter {name[:80]!r}; there is {names}")
-        if known[name]:
+        elif known[name]:
             values.setdefault(name, []).append(value)
         elif name in values:
             raise _invalid(f"the parameter {name!r} can be given once only")
@@ -56,6 +59,19 @@ def _fields(kind: Any) -> dict[str, bool]:
 
 
 @cache
+def _without_body(kind: Any) -> Any:
+    """What a body that is not sent stands for, if all that it may hold may be left out; else None."""
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return None
+    return kind() if all(not field.required for field in msgspec.structs.fields(kind)) else None
+
+
+def may_be_empty(kind: Any) -> bool:
+    """Whether a request need not have a body of this type."""
+    return _without_body(kind) is not None
+
+
+@cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
@@ -65,6 +81,8 @@ def body_of(content: bytes, kind: Any, headers: Mapping[str, str], most: int) ->
     content = unpacked(content, headers.get("content-encoding", ""), most)
     if kind is bytes:
         return content
+    if not content and (nothing := _without_body(kind)) is not None:
+        return nothing
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in JSON_TYPES:
         raise Problem(

@@ -76,7 +76,9 @@ def problem_of(error: ClewError) -> Problem:
     """An error of the library as a problem, with the error's own fields."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     title, _, rest = (type(error).__doc__ or "").strip().partition(". ")
-    headers = {}
+    headers, fields = {}, fields_of(error)
+    if isinstance(error, errors.HeadMovedError):
+        fields["head"] = fields["actual"]
     if status in (423, 503):
         headers["retry-after"] = str(_seconds_until(getattr(error, "expires_at", None)))
     return Problem(
@@ -87,7 +89,7 @@ def problem_of(error: ClewError) -> Problem:
         next=" ".join(rest.split()) or None,
         retryable=error.retryable,
         headers=headers,
-        fields=fields_of(error),
+        fields=fields,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from clew.server.problems import Problem
 
@@ -207,6 +207,12 @@ def _from_base64(text: str) -> str | None:
     except (binascii.Error, ValueError):
         return None
     return found if encoded(found)[1:] == text else None
+
+
+def part_of(text: str) -> str:
+    """A text as one part of a path, readable where that is safe: what clients take for steps up a tree, and
+    what begins as the other way to write an id, is not."""
+    return encoded(text) if text in (".", "..") or text.startswith(ENCODED) else quote(text, safe="")
 
 
 def encoded(text: str) -> str:

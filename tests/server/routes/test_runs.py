@@ -213,7 +213,7 @@ def test_times_are_utc_with_microseconds(client: httpx.Client) -> None:
 
 
 VALUES = {"id": "a", "epoch": "1", "entry": "0", "name": "half", "alias": "other", "document": "d"}
-BODIES: dict[tuple[str, str], Any] = {}
+BODIES: dict[tuple[str, str], Any] = {("POST", "/api/v1/sessions/{id}/compact"): {"text": "x"}}
 """Where a body that is made of its type alone would not do, by method and path."""
 
 

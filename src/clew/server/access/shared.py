@@ -17,7 +17,7 @@ from clew.core.conversation.points import path_of
 from clew.core.log.ids import parse_entry_id
 from clew.core.redact.redactor import Redactor
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidError, SessionNotFoundError
-from clew.model import Head, Page, Tree, UsageTotals
+from clew.model import Context, Head, Page, Tree, UsageTotals
 from clew.server.problems import Problem
 from clew.session import Session
 
@@ -114,6 +114,11 @@ class SharedSession(Session):
         pages = super()._entry_pages(**{**options, "at": self._shared_at})
         for page in pages:
             yield [_bare(entry) for entry in page]
+
+    def context(self, **options: Any) -> Context:
+        if options.get("at") is not None:
+            raise InvalidError("a share takes no `at`: it shows one path, as it is")
+        return super().context(**options)
 
     def messages(self, **options: Any) -> list[dict[str, Any]]:
         options = {"last": None, "before": None, "after": None, "newest_first": False, **options}

@@ -36,6 +36,7 @@ REACHED: Final = frozenset(
         _SESSION,
         f"{_SESSION}/entries",
         f"{_SESSION}/entries/{{entry}}",
+        f"{_SESSION}/entries/{{entry}}/media/{{number}}",
         f"{_SESSION}/context",
         f"{_SESSION}/summary",
         f"{_SESSION}/export",

@@ -11,6 +11,7 @@ import msgspec
 import clew
 from clew.model import Json
 from clew.server.conversations.errors import PREFIX, ErrorDocument
+from clew.server.decoding import may_be_empty
 from clew.server.openapi.source import headers_of, notes_of
 from clew.server.problems import MEDIA_TYPE
 from clew.server.routing import Route
@@ -176,7 +177,7 @@ def _operation(route: Route, given: dict[str, Json], components: dict[str, Any])
         operation["parameters"] = parameters
     if given["body"] is not None:
         operation["requestBody"] = {
-            "required": True,
+            "required": not may_be_empty(route.body),
             "content": {kind: {"schema": given["body"]} for kind in _body_types(route)},
         }
     operation["responses"] = _responses(route, given["answer"], headers)
@@ -206,6 +207,8 @@ def _body_types(route: Route) -> list[str]:
 def _parameters(schema: dict[str, Any]) -> Iterator[Json]:
     required = schema.get("required", [])
     for name, field in schema.get("properties", {}).items():
+        if name.endswith(".*"):  # OpenAPI has no word for a family of parameters: another one tells of it
+            continue
         bare = _without_null({key: value for key, value in field.items() if key != "description"})
         about = {"description": field["description"]} if "description" in field else {}
         yield {"name": name, "in": "query", "required": name in required, **about, "schema": bare}

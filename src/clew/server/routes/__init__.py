@@ -10,6 +10,11 @@ from clew.server.settings import Settings
 
 MODULES: Final = (
     "clew.server.routes.sessions",
+    "clew.server.routes.entries",
+    "clew.server.routes.moves",
+    "clew.server.routes.checkpoints",
+    "clew.server.routes.beside",
+    "clew.server.routes.status",
     "clew.server.routes.runs",
     "clew.server.routes.streams",
     "clew.server.routes.search",

@@ -1,29 +1,73 @@
-"""Sessions: list, make, look at."""
+"""Sessions: list, make, look at, change, delete, name."""
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from clew.model import SessionInfo
-from clew.server.call import Answer, Call, head_tag
-from clew.server.routing import Routes
-from clew.server.wire.sessions import NewSession, SessionPage, SessionsQuery
+import msgspec
+
+from clew.core.conversation.points import find
+from clew.core.conversation.sessions import info_of
+from clew.errors import (
+    AliasExistsError,
+    InvalidError,
+    InvalidQueryError,
+    SessionExistsError,
+    SessionNotFoundError,
+)
+from clew.model import Json, SessionInfo
+from clew.server.call import SETTINGS as IN_SESSION_TAG
+from clew.server.call import Answer, Call, check_head, session_tag
+from clew.server.problems import Problem
+from clew.server.routing import Routes, part_of
+from clew.server.wire.sessions import (
+    Aliases,
+    AliasQuery,
+    DeleteQuery,
+    NewSession,
+    SessionPage,
+    SessionPatch,
+    SessionsQuery,
+    Settings,
+)
+from clew.server.wire.times import moment_of
+from clew.session import Session
+from clew.store import Store
 
 routes = Routes()
+
+T = TypeVar("T")
+
+DEEPEST: Final = 200
+"""Objects inside each other in metadata."""
+
+
+# -- many
 
 
 @routes.get("/sessions", answer=SessionPage)
 def list_sessions(call: Call, query: SessionsQuery) -> Answer:
-    """List sessions, newest activity first."""
+    """List sessions, newest activity first.
+
+    Sessions that are not touched meanwhile come exactly once, on whatever page; one that becomes active
+    moves to the front. A session that is damaged says so in `damaged`. There are no totals: counting would
+    cost more than the page.
+    """
+    reach = call.principal.within(query.workspace, query.tag)
+    if reach is None:
+        return Answer(value=SessionPage((), None))
+    workspace, tags = reach
     page = call.store.list(
         status=query.status,
-        workspace=query.workspace,
-        tag=query.tag,
+        workspace=workspace,
+        tag=tags,
+        where=_where(query),
         agent=query.agent,
         parent=query.parent,
         subagents=query.subagents,
-        since=query.since,
-        until=query.until,
+        since=moment_of(query.since, "since"),
+        until=moment_of(query.until, "until"),
         deleted=query.deleted,
         limit=query.limit,
         cursor=query.cursor,
@@ -31,26 +75,249 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
     return Answer(value=SessionPage(page.sessions, page.cursor), headers=call.next_page(page.cursor))
 
 
+def _where(query: SessionsQuery) -> dict[str, Json]:
+    found: Json = {}
+    if query.where is not None:
+        try:
+            found = msgspec.json.decode(query.where)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+            raise InvalidQueryError(f"where is a JSON object, not {query.where[:80]!r}") from exc
+        if not isinstance(found, dict):
+            raise InvalidQueryError(f"where is a JSON object, not {query.where[:80]!r}")
+    return {**found, **query.where_values}
+
+
 @routes.post("/sessions", answer=SessionInfo, status=201)
 def create_session(call: Call, body: NewSession) -> Answer:
-    """Make a session."""
-    made = call.store.create(
-        body.id,
-        title=body.title,
-        workspace=body.workspace,
-        tags=body.tags,
-        vendor=body.vendor,
-        endpoint=body.endpoint,
-        model=body.model,
-        metadata=body.metadata,
-    )
-    info = made.info
-    place = call.url(f"/api/v1/sessions/{quote(info.id, safe='')}")
-    return Answer(value=info, etag=head_tag(info.head), headers={"location": place})
+    """Make a session.
+
+    409 `session_exists` if the id is taken, also by an alias. Without an id it gets one that sorts by time.
+    """
+    settings = call.principal.new_settings(body.given())
+    made = discreet(call, lambda: call.store.create(body.id, created_at=body.created_at, **settings))
+    return described(call, made.info, status=201)
+
+
+# -- one
+
+
+@routes.put("/sessions/{id}", answer=SessionInfo)
+def open_session(call: Call, id: str, body: Settings) -> Answer:
+    """Open a session, or make it if there is none.
+
+    The settings are those of a new one: a session that exists stays as it is. 201 says that it was made. With
+    `If-None-Match: *` one that exists is refused with 412.
+    """
+    only_new = (call.header("if-none-match") or "").strip() == "*"
+    settings = call.principal.new_settings(body.given())
+    call.check_lease(id)
+
+    def work(store: Store) -> tuple[SessionInfo, bool]:
+        found = store.find(id)
+        if found is None:
+            return store.create(id, created_at=body.created_at, **settings).info, True
+        info = found.info
+        if not call.principal.sees(info):
+            raise SessionExistsError(id)
+        if only_new:
+            raise Problem(412, "session_exists", "The session exists", f"there is a session {id!r} already")
+        return info, False
+
+    info, is_new = discreet(call, lambda: call.store.transact(work))
+    return described(call, info, status=201 if is_new else 200)
 
 
 @routes.get("/sessions/{id}", answer=SessionInfo)
 def get_session(call: Call, id: str) -> Answer:
-    """A session: counts, times, title, head, without its messages."""
-    info = call.session(id).info
-    return Answer(value=info, etag=f"W/{head_tag(info.head)}")
+    """A session: counts, times, title, head, without its messages.
+
+    The ETag changes with everything that is said here, so `If-None-Match` is answered with 304 until then.
+    """
+    return described(call, call.session(id).info)
+
+
+@routes.patch("/sessions/{id}", answer=SessionInfo)
+def update_session(call: Call, id: str, body: SessionPatch) -> Answer:
+    """Change the settings of a session, by a merge patch (RFC 7396).
+
+    What is not named stays, null takes away; `metadata` are merged at every depth, in one transaction. With
+    `If-Match` it is refused with 412 if the session, or its head, is not the one that was read.
+    """
+    given = body.given()
+    call.principal.check_settings(given, tags=True)
+
+    def work(session: Session) -> SessionInfo:
+        before = session.info
+        _check_tag(call, before)
+        changes = dict(given)
+        if isinstance(changes.get("metadata"), dict):
+            changes["metadata"] = merged(before.metadata, changes["metadata"])
+        if changes:
+            session.update(**changes)
+        return session.info
+
+    return described(call, call.change(call.session(id), work))
+
+
+def _check_tag(call: Call, info: SessionInfo) -> None:
+    """If-Match names the settings too, if it is the ETag of a session."""
+    given = (call.header("if-match") or "").strip()
+    if IN_SESSION_TAG in given and given.removeprefix("W/") != session_tag(info).removeprefix("W/"):
+        raise Problem(
+            412,
+            "session_changed",
+            "The session was changed",
+            "its settings are not those that If-Match names",
+            next="read the session again, then send the patch with its new ETag",
+            headers={"etag": session_tag(info)},
+        )
+
+
+def merged(target: Json, patch: Json, depth: int = 0) -> Json:
+    """A JSON value with a merge patch applied, by RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    if depth > DEEPEST:
+        raise InvalidError(f"the patch is nested deeper than {DEEPEST} objects")
+    found = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = merged(found.get(name), value, depth + 1)
+    return found
+
+
+@routes.delete("/sessions/{id}", status=204)
+def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
+    """Put a session in the trash; with `purge`, remove it for good.
+
+    423 while a worker holds its lease, unless `force` is set. A purge needs the scope admin, rewrites the
+    store, and takes as long as copying it. Forks keep what they share with the session.
+    """
+    if query.purge:
+        if not call.principal.may("admin"):
+            raise Problem(
+                403, "forbidden", "The token does not allow this", "a purge needs the scope `admin`"
+            )
+        call.check_lease(id)
+        is_done = call.store.delete(id, purge=True, force=query.force, deleted=query.deleted)
+    elif query.deleted:
+        raise InvalidQueryError("deleted=true is for what is in the trash already: pass purge=true too")
+    else:
+        expected, session = call.expect, call.session(id)
+
+        def work(store: Store) -> bool:
+            check_head(store.get(session.id), expected)
+            return store.delete(session.id, force=query.force)
+
+        is_done = call.store.transact(work)
+    if not is_done:
+        raise SessionNotFoundError(id)
+    return Answer(status=204)
+
+
+@routes.post("/sessions/{id}/restore", answer=SessionInfo)
+def restore_session(call: Call, id: str) -> Answer:
+    """Bring a session back from the trash, the one deleted last if there are several of this id.
+
+    409 `session_exists` if its id is in use again.
+    """
+    call.check_lease(id)
+
+    def work(store: Store) -> SessionInfo:
+        info = store.restore_deleted(id).info
+        if not call.principal.sees(info):
+            raise SessionNotFoundError(id)
+        return info
+
+    return described(call, discreet(call, lambda: call.store.transact(work)))
+
+
+@routes.post("/sessions/{id}/touch", answer=SessionInfo)
+def touch_session(call: Call, id: str) -> Answer:
+    """Let a session count as active now: first in lists, and not idle.
+
+    For work on it that adds no messages.
+    """
+    session = call.session(id)
+    session.touch()
+    return described(call, session.info)
+
+
+# -- its other ids
+
+
+@routes.get("/sessions/{id}/aliases", answer=Aliases)
+def list_aliases(call: Call, id: str) -> Aliases:
+    """The other ids by which a session is found."""
+    return Aliases(call.session(id).info.aliases)
+
+
+@routes.put("/sessions/{id}/aliases/{alias}", answer=Aliases)
+def add_alias(call: Call, id: str, alias: str, query: AliasQuery) -> Aliases:
+    """Give a session one more id to be found by.
+
+    409 `alias_exists` if the alias leads to another session, unless `move` is set.
+    """
+
+    def work(session: Session) -> Aliases:
+        if query.move and call.principal.is_bound:
+            _check_holder(call, session, alias)
+        session.add_alias(alias, move=query.move)
+        return Aliases(session.info.aliases)
+
+    return discreet(call, lambda: call.change(call.session(id), work))
+
+
+def _check_holder(call: Call, session: Session, alias: str) -> None:
+    """An alias of a session that is not the caller's stays where it is."""
+    with session._scope.read() as reader:
+        row = find(reader, alias)
+        holder = None if row is None else info_of(reader, row, reader.get_details(row.sid), None)
+    if holder is not None and not call.principal.sees(holder):
+        raise AliasExistsError(alias, holder.id)
+
+
+@routes.delete("/sessions/{id}/aliases/{alias}", status=204)
+def remove_alias(call: Call, id: str, alias: str) -> Answer:
+    """Take an alias away. The session and its other ids stay."""
+    if not call.session(id).remove_alias(alias):
+        raise Problem(404, "alias_not_found", "There is no such alias", f"{alias!r} does not lead to {id!r}")
+    return Answer(status=204)
+
+
+# -- answers
+
+
+def described(call: Call, info: SessionInfo, *, status: int = 200) -> Answer:
+    """A session as an answer, with its ETag."""
+    headers: dict[str, str] = {}
+    if status == 201:
+        headers["location"] = place_of(call, info.id)
+    return Answer(value=info, status=status, etag=session_tag(info), headers=headers)
+
+
+def place_of(call: Call, id: str) -> str:
+    """The path of a session."""
+    return call.url(f"/api/v1/sessions/{part_of(id)}")
+
+
+def discreet(call: Call, work: Callable[[], T]) -> T:
+    """Do something that may find an id taken; who may not see by which session is not told."""
+    try:
+        return work()
+    except SessionExistsError as error:
+        if call.principal.is_bound:
+            raise SessionExistsError(error.session) from None
+        raise
+    except AliasExistsError as error:
+        if call.principal.is_bound:
+            raise Problem(
+                409,
+                error.code,
+                "The alias is taken",
+                f"{error.alias!r} leads to another session",
+                fields={"alias": error.alias},
+            ) from None
+        raise

@@ -180,6 +180,9 @@ class ContextQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     max_messages: Annotated[int, msgspec.Meta(ge=0)] | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """By an estimate of Clew's own."""
+    at: str | None = None
+    """The context that the session would have if it stood at this point."""
 
 
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):

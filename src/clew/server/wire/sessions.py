@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from clew.model import Json, SessionInfo, Status
+from clew.model import Json, SessionInfo, Status, StatusChange
 from clew.server.settings import MOST_LISTED
+from clew.server.wire.times import Moment
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
+Duration: TypeAlias = timedelta | float
+"""Seconds, or a duration of ISO 8601, as `PT30M`."""
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -26,26 +29,133 @@ class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     status: Status | None = None
     workspace: str | None = None
+    """The directory that they work in."""
     tag: tuple[str, ...] = ()
+    """Repeat it: only those that have all of these."""
+    where: str | None = None
+    """A JSON object: only those whose metadata has these values at its top level. `where.NAME=VALUE` is
+    the same for one text."""
+    where_values: dict[str, str] = msgspec.field(name="where.*", default_factory=dict)
+    """`where.customer=acme`."""
     agent: str | None = None
+    """The program that writes them, as `claude-code`."""
     parent: str | None = None
+    """Only subagents of this session."""
     subagents: bool = True
-    since: datetime | None = None
-    until: datetime | None = None
+    """false: without subagents whose parent is in the store."""
+    since: Moment | None = None
+    """Active at this time or later; of sessions in the trash: deleted."""
+    until: Moment | None = None
+    """Active before this time."""
     deleted: bool = False
+    """The trash instead."""
     limit: Limit = 50
     cursor: str | None = None
 
 
-class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A session to be made."""
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a new session gets."""
 
-    id: str | None = None
-    """Null: one that sorts by time."""
     title: str | None = None
+    """Without one, the first words of the user are shown."""
     workspace: str | None = None
+    """The directory that the session works in."""
     tags: tuple[str, ...] = ()
     vendor: str | None = None
     endpoint: str | None = None
     model: str | None = None
     metadata: dict[str, Json] = {}
+    """A JSON object of your own; lists filter by its top level."""
+    expires_at: datetime | None = None
+    """When the session ends, with a time zone."""
+    never_expires: bool = False
+    """No rule of the store ends it."""
+    idle_timeout: Duration | None = None
+    """How long it may be without activity before it ends: seconds, or a duration as `PT30M`."""
+    created_at: datetime | None = None
+    """For sessions that are brought over from elsewhere; null: now."""
+
+    def given(self) -> dict[str, Any]:
+        """As the library takes them."""
+        found = {name: getattr(self, name) for name in SETTINGS}
+        if self.never_expires:
+            found["expires_at"] = "never"
+        return found
+
+
+class NewSession(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session to be made."""
+
+    id: str | None = None
+    """Null: one that sorts by time."""
+
+
+class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A merge patch (RFC 7396): what is not named stays, null takes away."""
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    """null brings the automatic title back."""
+    workspace: str | msgspec.UnsetType | None = msgspec.UNSET
+    tags: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
+    """All of them: a list is not merged."""
+    vendor: str | msgspec.UnsetType | None = msgspec.UNSET
+    endpoint: str | msgspec.UnsetType | None = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, Json] | msgspec.UnsetType | None = msgspec.UNSET
+    """Merged field by field, at every depth."""
+    expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    never_expires: bool | msgspec.UnsetType | None = msgspec.UNSET
+    idle_timeout: Duration | msgspec.UnsetType | None = msgspec.UNSET
+
+    def given(self) -> dict[str, Any]:
+        """As the library takes them; metadata are still to be merged."""
+        found = {name: value for name in SETTINGS if (value := getattr(self, name)) is not msgspec.UNSET}
+        if self.never_expires is True:
+            found["expires_at"] = "never"
+        elif self.never_expires is not msgspec.UNSET:
+            found.setdefault("expires_at", None)
+        return found
+
+
+SETTINGS = (
+    "title", "workspace", "tags", "vendor", "endpoint", "model", "metadata", "expires_at", "idle_timeout",
+)  # fmt: skip
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to delete a session."""
+
+    purge: bool = False
+    """Remove it for good, from the trash too. Needs the scope admin."""
+    force: bool = False
+    """Also while a worker holds its lease."""
+    deleted: bool = False
+    """With `purge`: only what is in the trash."""
+
+
+class AliasQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to give a session another id."""
+
+    move: bool = False
+    """Take the alias away from the session that has it."""
+
+
+class Aliases(msgspec.Struct, frozen=True):
+    """The other ids of a session."""
+
+    data: tuple[str, ...]
+
+
+class StatusChanges(msgspec.Struct, frozen=True):
+    """Every change of status, oldest first."""
+
+    data: list[StatusChange]
+
+
+class StartedWork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Work that begins."""
+
+    request: Json = None
+    """What is asked for; kept with the run."""
+    task: str | None = None
+    """What kind of work it is."""

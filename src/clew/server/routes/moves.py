@@ -1,0 +1,295 @@
+"""Moves: rewind, undo, redo, compact, truncate, replace, clear, fork.
+
+Nothing is removed by them: what a session leaves stays reachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeVar
+
+from clew.core.conversation import moves
+from clew.errors import InvalidError, InvalidQueryError
+from clew.model import Branch, Entry, Head, Moved, SessionInfo, Tree
+from clew.server.call import Answer, Call, head_tag
+from clew.server.problems import Problem
+from clew.server.routes.entries import check_batch
+from clew.server.routes.sessions import described, discreet
+from clew.server.routing import Routes
+from clew.server.wire.entries import SummaryView
+from clew.server.wire.moves import (
+    CompactBody,
+    ForkBody,
+    MovedView,
+    MovePage,
+    MovesQuery,
+    ReplaceBody,
+    Replaced,
+    RewindBody,
+    StepBody,
+    SummaryBody,
+    TreeView,
+    TruncateBody,
+)
+from clew.server.wire.views import mark_of
+from clew.session import Session
+
+routes = Routes()
+
+T = TypeVar("T")
+
+MOST_REPLACED: Final = 50_000
+"""Messages of a history that is replaced in one request."""
+
+
+# -- back and forth
+
+
+@routes.post("/sessions/{id}/rewind", answer=MovedView)
+def rewind(call: Call, id: str, body: RewindBody) -> Answer:
+    """Go back to a checkpoint, an entry or a position.
+
+    What came after stays reachable; undo goes back there. With `If-Match`, only if the head is the one that
+    was read (412 `head_moved`). `files` restores the files of the checkpoint on the machine of the server, if
+    that is allowed.
+    """
+    session = call.session(id)
+    if body.files is not False:
+        check_files(call)
+        refuse_expectation(call)
+        point = call.point(session, body.to)
+        assert point is not None
+        return _moved(session.rewind(point, files=body.files, on_conflict=body.on_conflict))
+
+    def work(inside: Session) -> Moved:
+        point = call.point(inside, body.to)
+        assert point is not None
+        return inside.rewind(point)
+
+    return _moved(call.change(session, work))
+
+
+@routes.post("/sessions/{id}/undo", answer=MovedView)
+def undo(call: Call, id: str, body: StepBody) -> Answer:
+    """Take back the last operation that was not an append.
+
+    That is a rewind, clear, replace, truncate, compact or summary. 409 `nothing_to_undo` at the end. If files
+    were restored with it, they come back too, which needs the scope files.
+    """
+    return _step(call, id, "undo", body)
+
+
+@routes.post("/sessions/{id}/redo", answer=MovedView)
+def redo(call: Call, id: str, body: StepBody) -> Answer:
+    """Take back the last undo."""
+    return _step(call, id, "redo", body)
+
+
+def _step(call: Call, id: str, what: Literal["undo", "redo"], body: StepBody) -> Answer:
+    session = call.session(id)
+
+    def work(inside: Session) -> Moved | None:
+        """None: files move too, which cannot be part of a transaction."""
+        with inside._look() as (reader, row):
+            if moves.files_of(reader, row, what) is not None:
+                return None
+        return inside.undo(dry_run=body.dry_run) if what == "undo" else inside.redo(dry_run=body.dry_run)
+
+    moved = call.change(session, work)
+    if moved is None:
+        check_files(call)
+        refuse_expectation(call)
+        step = session.undo if what == "undo" else session.redo
+        moved = step(root=body.root, dry_run=body.dry_run)
+    return _moved(moved)
+
+
+def check_files(call: Call) -> None:
+    """403: this server, or this token, does not let files be restored."""
+    if not call.server.settings.allow_files:
+        raise Problem(
+            403,
+            "files_not_allowed",
+            "This server does not change files",
+            "it was started without `--allow files`",
+            next="leave `files` out, or restore them with `clew rewind` on that machine",
+        )
+    if not call.principal.may("files"):
+        raise Problem(403, "forbidden", "The token does not allow this", "this needs the scope `files`")
+
+
+def refuse_expectation(call: Call) -> None:
+    """Files are restored over some time: what If-Match says at its beginning need not hold at its end."""
+    if call.expect is not None:
+        raise InvalidError("If-Match cannot be kept while files are restored: take a lease instead")
+
+
+@routes.get("/sessions/{id}/moves", answer=MovePage)
+def list_moves(call: Call, id: str, query: MovesQuery) -> Answer:
+    """The history of moves, newest first: every operation that was not an append, each undo and redo too.
+
+    `next` says which of them the next undo, and the next redo, take back.
+    """
+    found = call.session(id).moves()
+    if query.cursor is not None:
+        if not (query.cursor.isascii() and query.cursor.isdecimal()):
+            raise InvalidQueryError("cursor is not one that a page gave: begin without it")
+        found = [one for one in found if one.number < int(query.cursor[:20])]
+    page = found[: query.limit]
+    cursor = str(page[-1].number) if len(found) > len(page) else None
+    return Answer(value=MovePage(data=page, cursor=cursor), headers=call.next_page(cursor))
+
+
+# -- what a model gets
+
+
+@routes.post("/sessions/{id}/compact", answer=MovedView)
+def compact(call: Call, id: str, body: CompactBody) -> Answer:
+    """Let the context begin with a text, or with messages, instead of everything up to a point.
+
+    Nothing is removed: `…/messages` still gives all. Tool calls that wait for their results stay in the
+    context.
+    """
+    if (body.text is None) == (body.messages is None):
+        raise InvalidError("a compaction needs `text`, or `messages`, and not both")
+    check_batch(call, len(body.messages or ()))
+    given = body.text if body.text is not None else [bytes(one) for one in body.messages or ()]
+    return _marked(
+        call, id, lambda one: one.compact(given, upto=call.point(one, body.upto), tokens=body.tokens)
+    )
+
+
+@routes.post("/sessions/{id}/truncate", answer=MovedView)
+def truncate(call: Call, id: str, body: TruncateBody) -> Answer:
+    """Let the context begin with the last messages.
+
+    Where that would part a tool call from its result, more is kept. Without an `entry` in the answer there
+    was nothing to cut.
+    """
+    return _marked(call, id, lambda session: session.truncate(body.keep_last))
+
+
+@routes.get("/sessions/{id}/summary", answer=SummaryView)
+def get_summary(call: Call, id: str) -> SummaryView:
+    """The latest summary on the path."""
+    return SummaryView(summary=call.session(id).summary)
+
+
+@routes.put("/sessions/{id}/summary", answer=MovedView)
+def set_summary(call: Call, id: str, body: SummaryBody) -> Answer:
+    """Keep a summary of the conversation so far. It rewinds with the conversation."""
+    return _marked(call, id, lambda session: session.set_summary(body.summary))
+
+
+@routes.post("/sessions/{id}/replace", answer=Replaced)
+def replace(call: Call, id: str, body: ReplaceBody) -> Answer:
+    """Let the path hold these messages and no others.
+
+    The beginning that the old history and the new one share is kept, so to save a growing list again and
+    again costs no more than to append. Undo goes back to the old one.
+    """
+    check_batch(call, len(body.messages), MOST_REPLACED)
+    messages = [bytes(message) for message in body.messages]
+
+    def work(session: Session) -> tuple[list[Entry], Head]:
+        written = session.replace(messages, user_turns=body.user_turns, strict=body.strict)
+        return written, session.head
+
+    written, head = call.change(call.session(id), work)
+    return Answer(
+        value=Replaced(data=[mark_of(entry) for entry in written], head=head),
+        headers={"etag": head_tag(head)},
+    )
+
+
+@routes.post("/sessions/{id}/clear", answer=MovedView)
+def clear(call: Call, id: str) -> Answer:
+    """Start over with an empty path. Undo brings the history back."""
+    return _moved(call.change(call.session(id), Session.clear))
+
+
+# -- forks
+
+
+@routes.post("/sessions/{id}/fork", answer=SessionInfo, status=201)
+def fork(call: Call, id: str, body: ForkBody) -> Answer:
+    """Make a session that shares every entry up to a point; it costs the same however many these are.
+
+    Checkpoints on the way there, and variables, are copied. `If-Match` as for an append.
+    """
+
+    def work(session: Session) -> SessionInfo:
+        return session.fork(body.id, at=call.point(session, body.at)).info
+
+    return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
+
+
+@routes.get("/sessions/{id}/tree", answer=TreeView)
+def get_tree(call: Call, id: str) -> TreeView:
+    """Every branch, fork, checkpoint and head of a session and its relatives."""
+    session = call.session(id)
+    tree = session.tree()
+    if call.principal.is_bound:
+        tree = _own_part(call, session, tree)
+    return TreeView(
+        session=tree.session,
+        branches=list(tree.branches),
+        heads=dict(tree.heads),
+        forks=dict(tree.forks),
+        checkpoints=list(tree.checkpoints),
+        children=dict(tree.children),
+    )
+
+
+def _own_part(call: Call, session: Session, tree: Tree) -> Tree:
+    """The tree without sessions that are not the caller's to see."""
+    seen = {id for id in (*tree.heads, *tree.children) if _is_seen(call, id)}
+    parents = {branch.id: branch.parent for branch in tree.branches}
+    kept = {branch.id for branch in tree.branches if branch.session in seen}
+    for place in (tree.heads[id] for id in tree.heads if id in seen):
+        kept.add(place.branch)
+    waiting = list(kept)
+    while waiting:
+        parent = parents.get(waiting.pop())
+        if parent is not None and parent.branch not in kept:
+            kept.add(parent.branch)
+            waiting.append(parent.branch)
+    return Tree(
+        session.id,
+        tuple(_cut(branch, seen) for branch in tree.branches if branch.id in kept),
+        {id: head for id, head in tree.heads.items() if id in seen},
+        {id: fork for id, fork in tree.forks.items() if id in seen and fork.session in seen},
+        tuple(one for one in tree.checkpoints if one.session in seen),
+        {id: parent for id, parent in tree.children.items() if id in seen and parent in {*seen, session.id}},
+    )
+
+
+def _cut(branch: Branch, seen: set[str]) -> Branch:
+    """A branch without the name of a session that is not to be seen."""
+    if branch.session is None or branch.session in seen:
+        return branch
+    return Branch(branch.id, None, branch.parent, branch.first, branch.last)
+
+
+def _is_seen(call: Call, id: str) -> bool:
+    found = call.store.find(id)
+    return found is not None and call.principal.sees(found.info)
+
+
+# -- answers
+
+
+def _marked(call: Call, id: str, work: Callable[[Session], Entry | None]) -> Answer:
+    def both(session: Session) -> tuple[Entry | None, Head]:
+        entry = work(session)
+        return entry, session.head
+
+    entry, head = call.change(call.session(id), both)
+    shown = MovedView(head=head, entry=None if entry is None else mark_of(entry))
+    return Answer(value=shown, etag=head_tag(head))
+
+
+def _moved(moved: Head) -> Answer:
+    head = Head(moved.branch, moved.position)
+    shown = MovedView(head=head, files=moved.files if isinstance(moved, Moved) else None)
+    return Answer(value=shown, etag=head_tag(head))
