@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         PendingRestore,
         RestoreReport,
         Snapshot,
+        SnapshotFile,
         VerifyReport,
     )
     from clew.model.search import SearchOrder, SearchPage, SearchRole
@@ -618,26 +619,60 @@ class Store:
         return self._files.watch(root, force=force)
 
     def snapshots(
-        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100
+        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100, before: str | None = None
     ) -> builtins.list[Snapshot]:
-        """Newest first; of one directory, or of all."""
-        return self._files.snapshots(root, check_limit(limit))
+        """Newest first; of one directory, or of all. `before`: only those that are older than the one of this
+        id, for the next page."""
+        if before is not None:
+            check_id(before, "before")
+        return self._files.snapshots(root, check_limit(limit), before)
 
     def get_snapshot(self, id: str) -> Snapshot:
         """SnapshotNotFoundError if there is none."""
         return self._files.get(id)
 
-    def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
+    def sessions_with_snapshot(self, id: str) -> builtins.list[Session]:
+        """The sessions whose checkpoints name a snapshot, oldest first; none if it was taken for itself.
+        SnapshotNotFoundError if there is none."""
+        return [self._handle(row) for row in self._files.sessions(id)]
+
+    def list_files(
+        self, snap: Snapshot | str, path: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> builtins.list[SnapshotFile]:
+        """What a snapshot holds: files, links and empty directories, without their content.
+
+        Args:
+            snap: A snapshot, or its id.
+            path: Only what is in this directory, however deep; or only this file.
+            after: Only what comes behind this path; for the next page.
+            limit: How many at most.
+
+        Names are in the order of their bytes, and what is in a directory stands in its place.
+        NotFoundError if the snapshot holds nothing at this path.
+        """
+        return self._files.files(snap, path, after, check_limit(limit))
+
+    def read_file(
+        self,
+        snap: Snapshot | str,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        max_bytes: int = MOST_READ,
+    ) -> bytes:
         """What a file held in a snapshot, byte for byte; of a symlink, where it leads.
 
         Args:
             snap: A snapshot, or its id.
             path: Below the root of the snapshot.
-            max_bytes: A longer file is refused (1 GiB).
+            start: From this byte on.
+            length: So many bytes, or as many as there are; None: all.
+            max_bytes: More at once is refused (1 GiB).
 
-        NotFoundError if the snapshot holds no such file. The whole content is in memory at once.
+        NotFoundError if the snapshot holds no such file. What is asked for is in memory at once.
         """
-        return self._files.read_file(snap, path, max_bytes=max_bytes)
+        return self._files.read_file(snap, path, start=start, length=length, max_bytes=max_bytes)
 
     def delete_snapshot(self, id: str) -> bool:
         """Forget a snapshot; False if there was none. `gc()` then frees its content."""

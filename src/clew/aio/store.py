@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         PendingRestore,
         RestoreReport,
         Snapshot,
+        SnapshotFile,
         VerifyReport,
     )
     from clew.model.search import SearchOrder, SearchPage, SearchRole
@@ -442,15 +443,34 @@ class AsyncStore:
         return self._store.watch_files(root, force=force)
 
     async def snapshots(
-        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100
+        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100, before: str | None = None
     ) -> builtins.list[Snapshot]:
-        return await self._call(self._store.snapshots, root=root, limit=limit)
+        return await self._call(self._store.snapshots, root=root, limit=limit, before=before)
 
     async def get_snapshot(self, id: str) -> Snapshot:
         return await self._call(self._store.get_snapshot, id)
 
-    async def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
-        return await self._call(self._store.read_file, snap, path, max_bytes=max_bytes)
+    async def sessions_with_snapshot(self, id: str) -> builtins.list[AsyncSession]:
+        found = await self._call(self._store.sessions_with_snapshot, id)
+        return [AsyncSession(self._bridge, session) for session in found]
+
+    async def list_files(
+        self, snap: Snapshot | str, path: str = "", *, after: str | None = None, limit: int = 1000
+    ) -> builtins.list[SnapshotFile]:
+        return await self._call(self._store.list_files, snap, path, after=after, limit=limit)
+
+    async def read_file(
+        self,
+        snap: Snapshot | str,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        max_bytes: int = MOST_READ,
+    ) -> bytes:
+        return await self._call(
+            self._store.read_file, snap, path, start=start, length=length, max_bytes=max_bytes
+        )
 
     async def delete_snapshot(self, id: str) -> bool:
         return await self._call(self._store.delete_snapshot, id)

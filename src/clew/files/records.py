@@ -216,10 +216,10 @@ def scan(reader: Reader) -> Iterator[tuple[str, bytes]]:
         first = found[-1][0] + "\0"
 
 
-def iterate(reader: Reader, root: str | None = None) -> Iterator[Snapshot]:
-    """Newest first, of one root or of all; a page at a time."""
+def iterate(reader: Reader, root: str | None = None, before: str | None = None) -> Iterator[Snapshot]:
+    """Newest first, of one root or of all; a page at a time. `before`: only those older than this one."""
     wanted = None if root is None else os.fsencode(root)
-    last: str | None = None
+    last = before
     while True:
         found = reader.scan_records(STORE_WIDE, "snapshot", _FIRST, last, reverse=True, limit=PAGE)
         for id, value in found:
@@ -233,10 +233,12 @@ def iterate(reader: Reader, root: str | None = None) -> Iterator[Snapshot]:
         last = found[-1][0]
 
 
-def list_all(reader: Reader, root: str | None = None, limit: int | None = None) -> list[Snapshot]:
+def list_all(
+    reader: Reader, root: str | None = None, limit: int | None = None, before: str | None = None
+) -> list[Snapshot]:
     """Newest first."""
     found: list[Snapshot] = []
-    for snapshot in iterate(reader, root):
+    for snapshot in iterate(reader, root, before):
         if limit is not None and len(found) >= limit:
             break
         found.append(snapshot)

@@ -11,18 +11,20 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation import moves
+from clew.core.conversation import checkpoints, moves
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
 from clew.core.log.ids import check_count
+from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access, require_write
-from clew.errors import InvalidError, NotFoundError, RestoreFailedError
+from clew.errors import InvalidError, NotFoundError, RestoreFailedError, SnapshotNotFoundError
 from clew.files import journal, records
+from clew.files.browse import files_at
 from clew.files.diff.diff import diff, history
 from clew.files.journal import HeadMove
 from clew.files.objects.format import FOLDER, find_entry
 from clew.files.objects.store import ObjectReader, directories_of
-from clew.files.records import SnapshotCounters, retry_if_collected
+from clew.files.records import MOST_BYTES, SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
 from clew.files.restore.prepare import clean_paths, planned
@@ -41,6 +43,7 @@ from clew.model.files import (
     PendingRestore,
     RestoreReport,
     Snapshot,
+    SnapshotFile,
     VerifyReport,
 )
 
@@ -131,15 +134,45 @@ class Files:
         with self._engine.read() as reader:
             return records.get(reader, id)
 
-    def snapshots(self, root: str | os.PathLike[str] | None, limit: int) -> list[Snapshot]:
+    def snapshots(
+        self, root: str | os.PathLike[str] | None, limit: int, before: str | None = None
+    ) -> list[Snapshot]:
         if root is not None:
             check_named(root)
         place = None if root is None else os.path.realpath(root)
         with self._engine.read() as reader:
-            return records.list_all(reader, place, limit)
+            return records.list_all(reader, place, limit, before)
 
-    def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int) -> bytes:
+    def sessions(self, id: str) -> list[SessionRow]:
+        """Those whose checkpoints name a snapshot."""
+        with self._engine.read() as reader:
+            kept = records.find_record(reader, id)
+            if kept is None:
+                raise SnapshotNotFoundError(id)
+            relatives = reader.tree_sessions(kept.sessions) if kept.sessions else []
+            return [
+                row
+                for row in relatives
+                if row.deleted is None
+                and any(one.snapshot == id for one in checkpoints.list_checkpoints(reader, row))
+            ]
+
+    def files(self, snap: Snapshot | str, path: str, after: str | None, limit: int) -> list[SnapshotFile]:
+        snapshot = self._known(snap)
+        (name,) = clean_paths([path])
+        behind = None if after is None else clean_paths([after])[0]
+        found = files_at(self._objects, bytes.fromhex(snapshot.tree), name, behind, limit)
+        if found is None:
+            raise NotFoundError(f"snapshot {snapshot.id} holds nothing at {path!r}")
+        return found
+
+    def read_file(
+        self, snap: Snapshot | str, path: str, *, start: int, length: int | None, max_bytes: int
+    ) -> bytes:
         check_count(max_bytes, "max_bytes")
+        check_count(start, "start", most=MOST_BYTES)
+        if length is not None:
+            check_count(length, "length", most=MOST_BYTES)
         snapshot = self._known(snap)
         (name,) = clean_paths([path])
         entry = find_entry(bytes.fromhex(snapshot.tree), name, directories_of(self._objects))
@@ -147,11 +180,13 @@ class Files:
             raise NotFoundError(f"snapshot {snapshot.id} holds no file {path!r}")
         if entry.kind == FOLDER:
             raise NotFoundError(f"{path!r} is a directory in snapshot {snapshot.id}: name a file in it")
-        if entry.size > max_bytes:
+        end = entry.size if length is None else min(entry.size, start + length)
+        if end - start > max_bytes:
             raise InvalidError(
-                f"{path!r} has {entry.size:,} bytes, more than max_bytes={max_bytes:,}: restore it (paths=)"
+                f"{path!r} has {entry.size:,} bytes, more than max_bytes={max_bytes:,}: restore it (paths=),"
+                " or read it in parts (start=, length=)"
             )
-        return b"".join(self._objects.pieces(entry))
+        return b"".join(self._objects.slices(entry, start, end))
 
     def delete(self, id: str) -> bool:
         return self._engine.run(lambda tx: records.delete(tx, id))

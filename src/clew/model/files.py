@@ -150,6 +150,18 @@ class PendingRestore(msgspec.Struct, frozen=True, kw_only=True):
     """The session whose head was to move with the files."""
 
 
+class SnapshotFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a snapshot holds at a path: a file, a link, or a directory that is empty."""
+
+    path: str
+    kind: FileKind
+    size: int
+    """Of a file its length, of a link that of its target."""
+    executable: bool = False
+    hash: str
+    """Equal hashes, equal contents."""
+
+
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
     """How one path differs."""
 

@@ -113,6 +113,77 @@ class TestRewindFiles:
         with pytest.raises(SnapshotNotFoundError):
             store.read_file("none", "edited")
 
+    def test_parts_of_a_file_are_read_out_of_a_snapshot(self, store: Store, root: Path) -> None:
+        """Whether it lies in one piece or in chunks."""
+        content = {"edited": b"one", "large": bytes(range(256)) * 20_000}
+        (root / "large").write_bytes(content["large"])
+        snapshot = store.snapshot(root)
+        for name, whole in content.items():
+            size = len(whole)
+            for start, length in ((0, 1), (1, None), (size - 1, 5), (size, 5), (size + 9, None), (2, 0)):
+                end = size if length is None else start + length
+                assert store.read_file(snapshot, name, start=start, length=length) == whole[start:end]
+        middle = store.read_file(snapshot, "large", start=999_999, length=2_000_000, max_bytes=2_000_000)
+        assert middle == content["large"][999_999:2_999_999]
+        with pytest.raises(InvalidError, match="in parts"):
+            store.read_file(snapshot, "large", max_bytes=1_000_000)
+
+    def test_what_a_snapshot_holds_is_listed_page_by_page(self, store: Store, root: Path) -> None:
+        """In the order of a walk, from any path on; what is empty is listed itself."""
+        write(root, {"folder/b/c": "x", "folder/b.d": "y", "folder.txt": "z"})
+        (root / "run").write_text("#!")
+        (root / "run").chmod(0o755)
+        (root / "link").symlink_to("edited")
+        (root / "odd\udcff").write_bytes(b"")
+        (root / "none/at/all").mkdir(parents=True)
+        snapshot = store.snapshot(root)
+        found = store.list_files(snapshot)
+        assert [(one.path, one.kind, one.size, one.executable) for one in found] == [
+            ("deleted", "file", 10, False),
+            ("edited", "file", 3, False),
+            ("folder/b/c", "file", 1, False),
+            ("folder/b.d", "file", 1, False),
+            ("folder/same", "file", 4, False),
+            ("folder.txt", "file", 1, False),
+            ("link", "link", 6, False),
+            ("none/at/all", "directory", 0, False),
+            ("odd\udcff", "file", 0, False),
+            ("run", "file", 2, True),
+        ]
+        for number in range(len(found) + 1):
+            after = found[number - 1].path if number else None
+            assert store.list_files(snapshot.id, after=after, limit=3) == found[number : number + 3]
+        assert store.list_files(snapshot, after="folder/b") == found[2:]
+        assert store.list_files(snapshot, after="folder/bb") == found[4:]
+        assert store.list_files(snapshot, "folder") == found[2:5]
+        assert store.list_files(snapshot, "folder", after="folder/b/c") == found[3:5]
+        assert store.list_files(snapshot, "run") == found[-1:]
+        assert store.list_files(snapshot, "run", after="run") == []
+        assert store.list_files(snapshot, "none/at/all") == []
+        with pytest.raises(NotFoundError):
+            store.list_files(snapshot, "nothing")
+
+    def test_snapshots_are_listed_page_by_page(self, store: Store, root: Path) -> None:
+        taken = [store.snapshot(root).id for _ in range(5)][::-1]
+        assert [one.id for one in store.snapshots(limit=2, before=taken[1])] == taken[2:4]
+        assert store.snapshots(before=taken[-1]) == []
+
+    def test_the_sessions_of_a_snapshot_are_those_whose_checkpoints_name_it(
+        self, store: Store, root: Path
+    ) -> None:
+        s = store.session("a")
+        say(s, "x")
+        named = s.checkpoint("files", files=root).snapshot
+        assert named is not None
+        s.fork("b")
+        early = s.fork("c")
+        early.delete_checkpoint("files")
+        store.delete(s.fork("d").id)
+        assert [one.id for one in store.sessions_with_snapshot(named)] == ["a", "b"]
+        assert store.sessions_with_snapshot(store.snapshot(root).id) == []
+        with pytest.raises(SnapshotNotFoundError):
+            store.sessions_with_snapshot("none")
+
     # -- other choices
 
     def test_work_since_the_last_snapshot_is_kept_if_that_is_asked_for_and_told(

@@ -158,6 +158,8 @@ REFUSED: Final[dict[str, Call]] = {
     "Store.gc": lambda store, _s, _path: store.gc(),
     "Store.get_snapshot": lambda store, _s, _path: store.get_snapshot("x"),
     "Store.read_file": lambda store, _s, _path: store.read_file("x", "a"),
+    "Store.list_files": lambda store, _s, _path: store.list_files("x"),
+    "Store.sessions_with_snapshot": lambda store, _s, _path: store.sessions_with_snapshot("x"),
     "Store.import_path": lambda store, s, path: store.import_path(path),
     "Store.load": lambda store, _s, _path: store.load(_SOURCE),
     "Store.maintain": lambda store, _s, _path: store.maintain(),
@@ -183,6 +185,7 @@ REFUSED: Final[dict[str, Call]] = {
     "Session.redo (files)": lambda store, _s, _path: store.get("undone").redo(),
     "Session.restore_files": lambda _store, s, path: s.restore_files("files", path),
     "Session.rewind (files)": lambda _store, s, path: s.rewind("files", files=path),
+    "Session.attach": _of_session(lambda s: s.attach("1.1")),
     "Session.run": _of_session(lambda s: s.run()),
     "Session.undo (files)": lambda store, _s, _path: store.get("rewound").undo(),
     "copy (from)": lambda store, s, path: clew.copy(store, path / "copy.db"),
@@ -192,8 +195,13 @@ REFUSED: Final[dict[str, Call]] = {
 
 _SOURCE: Any = None  # `load` is refused before it looks at it
 
-OF_RUNS: Final = {"Run.lost": lambda _store, s, _path: s.lost}
-"""What a run has that a session has not."""
+OF_RUNS: Final = {
+    "Run.lost": lambda _store, s, _path: s.lost,
+    "Run.secret": lambda _store, s, _path: s.secret,
+}
+"""What a run has that a session has not,"""
+WRITES_OF_RUNS: Final = {"Run.renew": lambda _store, s, _path: s.renew()}
+"""and what of it writes."""
 
 
 def _public(*kinds: type) -> set[str]:
@@ -239,7 +247,9 @@ class TestTransactionScope:
         decided = {_method(name) for name in (*READS, *WRITES, *REFUSED)} - {"copy"}
 
         assert decided == _public(Store, Session)
-        assert set(OF_RUNS) == {name for name in _public(Run) if not hasattr(Session, name[4:])}
+        assert {*OF_RUNS, *WRITES_OF_RUNS} == {
+            name for name in _public(Run) if not hasattr(Session, name[4:])
+        }
 
     def test_a_method_without_a_decision_is_refused(
         self, furnished: Store, monkeypatch: pytest.MonkeyPatch
@@ -358,7 +368,7 @@ class TestTransactionScope:
 
         for call in (*_of_sessions(READS).values(), *OF_RUNS.values()):
             furnished.transact(lambda tx, call=call: call(tx, run, tmp_path))  # type: ignore[misc]
-        for name, call in _of_sessions(WRITES).items():
+        for name, call in (*_of_sessions(WRITES).items(), *WRITES_OF_RUNS.items()):
 
             def work(tx: Store, name: str = name, call: Call = call) -> None:
                 with pytest.raises(

@@ -314,10 +314,27 @@ class ObjectReader:
         chunks = self._chunks(entry.digest)
         _check_size(entry, sum(chunk.size for chunk in chunks))
         for chunk in chunks:
-            content = self.get(chunk.digest)
-            if len(content) != chunk.size:
-                raise CorruptError(f"a chunk of {entry.name!r} has {len(content)} bytes, not {chunk.size}")
-            yield content
+            yield self._chunk(entry, chunk)
+
+    def slices(self, entry: TreeEntry, start: int, end: int) -> Iterator[bytes]:
+        """The content from `start` to `end`, chunk by chunk; chunks that have none of it are not read."""
+        if not entry.kind & CHUNKED:
+            for content in self.pieces(entry):
+                yield content[start:end]
+            return
+        chunks = self._chunks(entry.digest)
+        _check_size(entry, sum(chunk.size for chunk in chunks))
+        at = 0
+        for chunk in chunks:
+            if at < end and start < at + chunk.size:
+                yield self._chunk(entry, chunk)[max(start - at, 0) : end - at]
+            at += chunk.size
+
+    def _chunk(self, entry: TreeEntry, chunk: Chunk) -> bytes:
+        content = self.get(chunk.digest)
+        if len(content) != chunk.size:
+            raise CorruptError(f"a chunk of {entry.name!r} has {len(content)} bytes, not {chunk.size}")
+        return content
 
     def _chunks(self, name: bytes) -> list[Chunk]:
         content = self.get(name)
