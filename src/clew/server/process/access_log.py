@@ -94,7 +94,7 @@ class Log:
         if not self._is_quiet:
             self._add(f"{_stamp()} {safe(client)} - - - {status} 0 0.0ms\n")
 
-    def error(self, what: str, exc: BaseException) -> None:
+    def failed(self, what: str, exc: BaseException) -> None:
         """Something failed in a way that it should not. The message of an error may quote what a client sent,
         so its kind and its places are written, not its text."""
         lines = [f"{_stamp()} error: {_UNSAFE_NOTE.sub('?', what)}\n"]
@@ -182,7 +182,7 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:
-            self._log.error(record.getMessage(), record.exc_info[1])
+            self._log.failed(record.getMessage(), record.exc_info[1])
         else:
             self._log.note(record.getMessage())
 

@@ -61,12 +61,12 @@ class Follower:
                 self._is_stopped.wait(_RETRY)
                 continue
             except OSError as exc:
-                self._log.error("sync: the agents cannot be followed", exc)
+                self._log.failed("sync: the agents cannot be followed", exc)
                 return
             try:
                 self._follow(lease)
             except (ClewError, OSError) as exc:
-                self._log.error("sync: following ended, and is tried again", exc)
+                self._log.failed("sync: following ended, and is tried again", exc)
                 self._is_stopped.wait(_RETRY)
             finally:
                 lease.end()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from clew.server.app import Finished
+    from clew.server.app import Finished, Server
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -72,6 +72,10 @@ class Metrics:
             buckets = numbers.durations[route] = [0] * (len(BUCKETS) + 1)
         buckets[bisect_left(BUCKETS, done.seconds)] += 1
         numbers.seconds[route] = numbers.seconds.get(route, 0.0) + done.seconds
+
+    def see(self, server: Server) -> None:
+        """What is under way now."""
+        self.numbers.in_flight, self.numbers.streams = server.in_flight, server.hub.streams
 
     def text(self) -> bytes:
         """All of them, and those of the other workers as they were a moment ago."""

@@ -44,5 +44,6 @@ def _not_ready(reason: str) -> Problem:
 @routes.get("/metrics", answer=None, media_type=MEDIA_TYPE)
 def metrics(call: Call) -> Answer:
     """Numbers of this server in the text format of Prometheus, of all its workers. Needs an unbound token."""
-    call.server.metrics.numbers.in_flight = call.server.in_flight
-    return Answer(value=call.server.metrics.text())
+    numbers = call.server.metrics
+    numbers.see(call.server)
+    return Answer(value=numbers.text())

@@ -351,7 +351,7 @@ class Process:
                 self._follower.rescan()
             self._log.note("reloaded: tokens were read again, the log was opened anew")
         except (clew.ClewError, OSError) as exc:
-            self._log.error("reload failed", exc)
+            self._log.failed("reload failed", exc)
         self._manager.ready()
 
     def _end_at_once(self, code: int) -> None:
@@ -364,7 +364,7 @@ class Process:
 
     def _tick(self) -> None:
         self._manager.alive()
-        self.app.metrics.numbers.in_flight = self.app.in_flight
+        self.app.metrics.see(self.app)
         self.app.metrics.tell()
 
 

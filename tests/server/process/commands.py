@@ -1,0 +1,121 @@
+"""`clew serve` as a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.cli.processes import COMMAND
+
+PATIENCE = 30.0
+
+
+def until(check: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """What it finds, once it finds something."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "VIRTUAL_ENV", "PYTHONPATH") if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(home),
+        "CLEW_STATE_DIR": str(home / "state"),
+        "CLEW_STORE": str(home / "agents.db"),
+        "CLEW_CONFIG": str(home / "config.toml"),
+        "XDG_STATE_HOME": str(home / "xdg-state"),
+        "XDG_RUNTIME_DIR": str(home),
+        "LANG": "C.UTF-8",
+    }
+
+
+class Serving:
+    """A server that runs, and what it said at its start."""
+
+    def __init__(self, process: subprocess.Popen[str], home: Path) -> None:
+        self.process = process
+        self.home = home
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, (process.wait(), (home / "stderr").read_text())
+        self.said: dict[str, Any] = json.loads(line)
+        self.url: str = self.said["url"] or "http://localhost"
+
+    @property
+    def token(self) -> str:
+        return Path(self.said["token_file"]).read_text()
+
+    def client(self, token: str | None = None, **options: Any) -> httpx.Client:
+        if self.said["url"] is None:
+            options["transport"] = httpx.HTTPTransport(uds=self.said["unix_socket"])
+        headers = {"authorization": f"Bearer {token or self.token}"}
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=PATIENCE, **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        with self.client() as client:
+            return client.get(path, **options)
+
+    def send(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.send(number)
+        return self.process.wait(PATIENCE)
+
+    @property
+    def log(self) -> str:
+        return (self.home / "stderr").read_text()
+
+
+@contextmanager
+def serving(
+    home: Path, *options: str, port: str | None = "0", env: dict[str, str] | None = None
+) -> Iterator[Serving]:
+    """Run it; it is killed at the end of the block if it still runs."""
+    home.mkdir(exist_ok=True)
+    words = [*COMMAND, "serve", "--json", *(["--port", port] if port is not None else []), *options]
+    with (
+        (home / "stderr").open("w") as errors,
+        subprocess.Popen(
+            words,
+            env={**environment(home), **(env or {})},
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield Serving(process, home)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def refused(home: Path, *options: str) -> tuple[int, str]:
+    """A server that does not start: its exit code, and what it said."""
+    done = subprocess.run(
+        [*COMMAND, "serve", *options],
+        env=environment(home),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stderr

@@ -1,0 +1,149 @@
+"""The log: one line a request, which no client can forge, and no secret in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import threading
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from clew.server.app import Finished
+from clew.server.process.access_log import Log, safe, safe_path
+from tests.server.process.commands import serving, until
+
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [!-~]+ [!-~]+ [!-~]+ [!-~]+"
+    r" (?:\d{3}|-) \d+ \d+\.\dms(?: error=\w+)?"
+)
+TOKEN = "clew_own_" + "a" * 43
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def written(log: Log, tmp_path: Path) -> list[str]:
+    log.close()
+    return (tmp_path / "log").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a\n2026-11-16T00:00:00.000Z 127.0.0.1 owner GET /forged 200 1 1.0ms",
+        "/a\r\nb",
+        "/a b",
+        "/\x1b]0;title\x07",
+        "/\x00\x7f\x80\xff",
+        "/\u2028\u202e\ud800",
+        '/"quoted"',
+        "/" + "a" * 100_000,
+        "",
+    ],
+)
+def test_a_path_cannot_look_like_another_line(log: Log, tmp_path: Path, path: str) -> None:
+    log.request(Finished(method="GET", path=path, client="127.0.0.1", principal="owner", status=200))
+    (line,) = written(log, tmp_path)
+    assert LINE.fullmatch(line), line
+    assert len(line) < 1000
+
+
+def test_names_and_methods_cannot_either(log: Log, tmp_path: Path) -> None:
+    log.request(Finished(method="G\nET", path="/", client="a b\n", principal="me\nyou and \x1b[31m"))
+    (line,) = written(log, tmp_path)
+    assert LINE.fullmatch(line), line
+
+
+def test_neither_query_nor_token_is_written() -> None:
+    assert safe_path("/a?q=secret#x") == "/a"
+    assert safe_path(f"/api/v1/sessions/{TOKEN}") == "/api/v1/sessions/***"
+    assert safe_path("/sk-abcdefghijklmnopqrstuvwxyz0123456789/x", is_known=False) == "/***/x"
+    assert safe_path("/api/v1/sessions/" + "a" * 36) == "/api/v1/sessions/" + "a" * 36
+    assert safe("") == "-"
+
+
+def test_an_error_is_written_with_its_places_and_without_what_was_sent(log: Log, tmp_path: Path) -> None:
+    def fail() -> None:
+        try:
+            raise ValueError("the body: hunter2")
+        except ValueError as exc:
+            raise KeyError("hunter2") from exc
+
+    try:
+        fail()
+    except KeyError as exc:
+        log.failed("GET /x failed (abc)", exc)
+    text = "\n".join(written(log, tmp_path))
+    assert "GET /x failed (abc)" in text
+    assert "builtins.KeyError" in text
+    assert "builtins.ValueError" in text
+    assert f"{Path(__file__).name}:" in text
+    assert "hunter2" not in text
+
+
+def test_a_log_that_is_not_written_fast_enough_says_what_it_left_out(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    log = Log()
+    log._fd = writer
+    for _ in range(30_000):
+        log.note("x" * 100)
+    read = []
+
+    def drain() -> None:
+        while data := os.read(reader, 1 << 20):
+            read.append(data)
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    time.sleep(0.3)
+    log.close()
+    os.close(writer)
+    thread.join()
+    os.close(reader)
+    lines = b"".join(read).decode().splitlines()
+    assert len(lines) < 30_000
+    assert any("lines were left out" in line for line in lines)
+
+
+def test_a_new_file_is_the_users_alone_and_an_old_one_is_added_to(tmp_path: Path) -> None:
+    for number in range(2):
+        log = Log(tmp_path / "log")
+        log.note(f"number {number}")
+        log.close()
+    assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+def test_lines_of_a_real_server(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    with serving(tmp_path, "--log-file", str(log)) as server, server.client() as client:
+        client.post("/api/v1/sessions", json={"id": "a\n b"})
+        client.get(f"/api/v1/sessions/{quote('a' + chr(10) + ' b', safe='')}")
+        client.get(f"/api/v1/nothing/{server.token}?token={server.token}")
+        client.get("/api/v1/sessions", headers={"authorization": f"Bearer {TOKEN}"})
+        client.get("/api/v1/sessions", headers={b"x-forwarded-for": b"1.2.3.4\xe9", b"referer": b"secret"})
+        host, _, port = server.url.removeprefix("http://").rpartition(":")
+        with socket.create_connection((host, int(port))) as one:
+            one.sendall(b"nonsense\r\n\r\n")
+            assert one.recv(1000)
+        until(lambda: len(log.read_text().splitlines()) == 6)
+        text = log.read_text()
+        assert all(LINE.fullmatch(line) for line in text.splitlines()), text
+        assert server.token not in text
+        assert TOKEN not in text
+        assert "secret" not in text
+        first, second, third, fourth, fifth, sixth = (line.split()[2:6] for line in text.splitlines())
+        assert first == ["owner", "POST", "/api/v1/sessions", "201"]
+        assert second == ["owner", "GET", "/api/v1/sessions/a%0A%20b", "200"]
+        assert third == ["-", "GET", "/api/v1/nothing/***", "404"]
+        assert fourth == ["-", "GET", "/api/v1/sessions", "401"]
+        assert fifth == ["owner", "GET", "/api/v1/sessions", "200"]
+        assert sixth == ["-", "-", "-", "400"]
+        assert {line.split()[1] for line in text.splitlines()} == {"127.0.0.1"}
