@@ -15,6 +15,7 @@ from tests.faults.campaigns.flips import flip_bits, tear_tails
 from tests.faults.campaigns.kills import kill_cycles
 from tests.faults.campaigns.limits import few_files, little_memory
 from tests.faults.campaigns.power import cut_power
+from tests.faults.campaigns.serving import kill_servers
 from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
 from tests.faults.campaigns.unreadable import unreadable_files
 from tests.faults.campaigns.watching import kill_watchers
@@ -117,6 +118,15 @@ PLAN = [
         "cycles",
         needs="processes",
         parts=5,
+    ),
+    Planned(
+        "kills-serve",
+        "F-01",
+        "kill -9 of clew serve while 500 clients append and 100 follow",
+        kill_servers,
+        {"kills": 20, "clients": 500, "followers": 100, "seconds": 300.0},
+        "kills",
+        needs="processes",
     ),
     Planned(
         "power-ext4",
@@ -266,4 +276,6 @@ PLAN += [
         programs=("mkfs.ext4",),
     ),
 ]
-TAKES_SEED = {stop_servers, kill_cycles, kill_watchers, cut_power, flip_bits, crash_everywhere, storm}
+TAKES_SEED = {
+    stop_servers, kill_cycles, kill_watchers, kill_servers, cut_power, flip_bits, crash_everywhere, storm
+}  # fmt: skip

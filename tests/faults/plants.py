@@ -187,6 +187,35 @@ def _watch_no_new_directories() -> None:
     mock.patch.object(Trees, "_enter", return_value=()).start()
 
 
+# -- in the server
+
+
+def _answer_before_commit() -> None:
+    from clew.model import Entry
+    from clew.server.call import Call
+
+    async def append(self: Call, id: str, messages: Any, **_: Any) -> list[Entry]:
+        self.session(id).append_nowait(*messages, key=self.key)
+        return [
+            Entry(id=f"{0:032x}.{n}", position=n, kind="message", raw=b"{}", stamp=0, digest=bytes(16))
+            for n, _ in enumerate(messages)
+        ]
+
+    mock.patch.object(Call, "append", append).start()
+
+
+def _know_no_keys() -> None:
+    from clew.server.call import Call
+
+    mock.patch.object(Call, "key", None).start()
+
+
+def _begin_streams_anew() -> None:
+    from clew.server.live import routes
+
+    mock.patch.object(routes, "_given", return_value="start").start()
+
+
 PLANTS: Final[dict[str, Callable[[], None]]] = {
     "acknowledge before commit": _acknowledge_before_commit,
     "batch in pieces": _commit_batches_in_pieces,
@@ -205,4 +234,7 @@ PLANTS: Final[dict[str, Callable[[], None]]] = {
     "watch: half a line is a line": _take_half_a_line,
     "watch: deaf during a pass": _hear_nothing_during_a_pass,
     "watch: new directories are not watched": _watch_no_new_directories,
+    "server: answers before the commit": _answer_before_commit,
+    "server: keys forgotten": _know_no_keys,
+    "server: streams begin anew": _begin_streams_anew,
 }
