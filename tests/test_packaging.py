@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import clew
 from tests.docs.pages import ROOT, all_pages
@@ -44,6 +48,55 @@ def test_pages_name_extras_that_exist() -> None:
         assert "pip install 'clew[" not in text, page
         for names in re.findall(r"pip install '\.\[([a-z0-9,-]+)\]'", text):
             assert set(names.split(",")) <= set(EXTRAS), page
+
+
+@pytest.mark.parametrize("module", ["clew", "clew.cli", "clew.store", "clew.aio"])
+def test_the_server_is_imported_by_nothing_that_does_not_serve(module: str) -> None:
+    """Neither its packages nor those of a store that lies elsewhere."""
+    code = f"""
+import sys, clew, {module}
+clew.Store, clew.AsyncStore
+names = ("starlette", "uvicorn", "httptools", "urllib3", "clew.server", "clew.backends.http")
+print(*(name for name in names if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_help_and_lists_do_not_import_the_server(tmp_path: Path) -> None:
+    code = """
+import sys
+from clew.cli import main
+names = ("starlette", "uvicorn", "httptools", "urllib3", "clew.server", "clew.backends.http")
+try:
+    main(sys.argv[1:])
+finally:
+    print("imported:", *(name for name in names if name in sys.modules))
+"""
+    for words in (["--help"], ["serve", "--help"], ["--store", str(tmp_path / "a.db"), "ls"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+        )
+        assert done.stdout.splitlines()[-1] == "imported:", (words, done.stderr)
+
+
+@pytest.mark.parametrize("absent", [["starlette", "uvicorn", "httptools"], ["httptools"]])
+def test_serving_without_the_extra_says_what_to_install(tmp_path: Path, absent: list[str]) -> None:
+    code = """
+import sys
+for name in sys.argv.pop().split():
+    sys.modules[name] = None
+from clew.cli import main
+main(sys.argv[1:])
+"""
+    words = ["--store", str(tmp_path / "a.db"), "serve", "--port", "0", " ".join(absent)]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    wanted = [one for one in EXTRAS["server"] if re.split(r"[>=]", one)[0] in absent]
+    assert f"clew serve needs {', '.join(absent)}: pip install" in done.stderr
+    assert re.findall(r"'([^']+)'", done.stderr.partition("pip install")[2]) == wanted
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "a.db").exists()
 
 
 def test_uuid7_is_called_without_a_time() -> None:

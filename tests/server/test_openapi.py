@@ -72,6 +72,11 @@ def test_headers_are_those_that_the_code_looks_at() -> None:
     assert set(answer["headers"]) == {"Link"}
 
 
+def test_an_operation_that_may_end_well_in_two_ways_says_so() -> None:
+    answers = operation("PUT", "/api/v1/sessions/{id}")["responses"]
+    assert answers["200"] == answers["201"]
+
+
 def test_fields_say_what_the_source_says_of_them() -> None:
     schemas = described()["components"]["schemas"]
     told = schemas["SessionInfo"]["properties"]["hash"]["description"]

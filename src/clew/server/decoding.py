@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Mapping
 from functools import cache
+from math import isfinite
 from typing import Any, Final, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -43,9 +44,19 @@ def query_of(text: bytes, kind: Any) -> Any:
         else:
             values[name] = value
     try:
-        return msgspec.convert(values, kind, strict=False)
+        found = msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as exc:
         raise _invalid(_told(exc)) from exc
+    for field in msgspec.structs.fields(kind):
+        value = getattr(found, field.name)
+        if field.encode_name in values and _is_no_value(value):
+            raise _invalid(f"{field.encode_name}: {values[field.encode_name]!r} is no value; leave it out")
+    return found
+
+
+def _is_no_value(value: Any) -> bool:
+    """The texts null, nan and inf were taken for what they name."""
+    return value is None or (isinstance(value, float) and not isfinite(value))
 
 
 @cache

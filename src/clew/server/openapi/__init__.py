@@ -249,7 +249,10 @@ def _responses(route: Route, schema: Json, headers: list[str]) -> dict[str, Json
     name = "ErrorDocument" if is_openai else "ProblemDocument"
     media_type = "application/json" if is_openai else MEDIA_TYPE
     content = {media_type: {"schema": {"$ref": REFERENCE.format(name=name)}}}
-    found: dict[str, Json] = {str(route.status): _success(route, schema)}
+    found: dict[str, Json] = {
+        str(status): _success(route, schema, status)
+        for status in sorted({route.status, *headers_of(route.handler).statuses})
+    }
     if "if-none-match" in headers:
         found["304"] = {"description": SAID[304]}
     for status in sorted(set(_failures(route, headers, is_openai))):
@@ -279,7 +282,7 @@ def _failures(route: Route, headers: list[str], is_openai: bool) -> Iterator[int
             yield 423
 
 
-def _success(route: Route, schema: Json) -> Json:
+def _success(route: Route, schema: Json, status: int) -> Json:
     described: dict[str, Json] = {"description": "Done"}
     names = [name for name in ANSWERED if name in headers_of(route.handler).answered]
     if names:
@@ -287,9 +290,11 @@ def _success(route: Route, schema: Json) -> Json:
             ANSWERED[name][0]: {"description": ANSWERED[name][1], "schema": {"type": "string"}}
             for name in names
         }
+    if status == 204:
+        return described
     if schema is not None:
         described["content"] = {route.media_type: {"schema": schema}}
-    elif route.status != 204:
+    else:
         kind: Json = {} if route.media_type.endswith("json") else {"type": "string"}
         described["content"] = {route.media_type: {"schema": kind}}
     return described

@@ -1,4 +1,4 @@
-"""What the source says that types do not: what each field is for, and which headers a route looks at.
+"""What the source says that types do not: what a field is for, which headers a route knows, how it ends.
 
 Read from the code itself, so that the description cannot say something else than the code does.
 """
@@ -21,11 +21,13 @@ ANSWERED: Final = ("link", "location")
 
 
 class Headers:
-    """The headers that a function looks at, and those that it answers with; in lower case."""
+    """The headers that a function looks at and answers with, in lower case; and how it ends."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
         self.answered: set[str] = set()
+        self.statuses: set[int] = set()
+        """Of answers that are a success, beside the one that the route names."""
 
 
 @cache
@@ -41,6 +43,7 @@ def _look(function: Any, name: str, found: Headers, seen: set[Any]) -> None:
     node = _node_of(function)
     if node is None or function in seen:
         return
+    is_first = not seen
     seen.add(function)
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and _is(part.value, name):
@@ -51,6 +54,9 @@ def _look(function: Any, name: str, found: Headers, seen: set[Any]) -> None:
             found.answered.add(str(part.value))
         if isinstance(part, ast.keyword) and part.arg == "etag":
             found.answered.add("etag")
+        if isinstance(part, ast.keyword) and part.arg == "status" and is_first:
+            numbers = {one.value for one in ast.walk(part.value) if isinstance(one, ast.Constant)}
+            found.statuses |= {one for one in numbers if isinstance(one, int) and 200 <= one < 300}
 
 
 def _look_at_call(part: ast.Call, function: Any, name: str, found: Headers, seen: set[Any]) -> None:

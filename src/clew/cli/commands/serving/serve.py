@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from clew.server.process.serve import Options, Started
 
-_PACKAGES: Final = ("starlette", "uvicorn", "httptools")
+_PACKAGES: Final = {"starlette": "starlette>=1", "uvicorn": "uvicorn>=0.38", "httptools": "httptools>=0.6"}
+"""What the extra `server` brings, as in pyproject.toml."""
 _SECONDS: Final = click.FloatRange(0, 3600)
 
 
@@ -164,11 +165,19 @@ def serve_command(
 
 
 def _check_install() -> None:
+    missing = {name: needed for name, needed in _PACKAGES.items() if not _is_there(name)}
+    if missing:
+        wanted = " ".join(f"'{one}'" for one in missing.values())
+        raise Refused(f"clew serve needs {', '.join(missing)}: pip install {wanted}")
+
+
+def _is_there(package: str) -> bool:
     from importlib.util import find_spec
 
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise Refused(f"clew serve needs {', '.join(missing)}: pip install 'clew[server]'")
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # it was made unavailable
+        return False
 
 
 def _public_url(url: str | None) -> str | None:
