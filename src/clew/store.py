@@ -748,13 +748,17 @@ class Store:
         *,
         text: bool = False,
         renames: bool = True,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> builtins.list[FileDiff]:
         """What differs from `a` to `b`: another snapshot (or its id), or a directory as it is now; default:
         the one where `a` was taken, if that was by this user on this machine.
 
-        `text` adds unified diffs of text files; `renames` pairs files that were moved.
+        `text` adds unified diffs of text files; `renames` pairs files that were moved. In the order of the
+        paths; `after` and `limit` choose a page of them.
         """
-        return self._files.diff(a, b, text=text, renames=renames)
+        most = None if limit is None else check_limit(limit)
+        return self._files.diff(a, b, text=text, renames=renames, after=after, limit=most)
 
     def gc(
         self,

@@ -521,8 +521,10 @@ class AsyncStore:
         *,
         text: bool = False,
         renames: bool = True,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> builtins.list[FileDiff]:
-        return await self._call(self._store.diff, a, b, text=text, renames=renames)
+        return await self._call(self._store.diff, a, b, text=text, renames=renames, after=after, limit=limit)
 
     async def gc(
         self,

@@ -359,7 +359,14 @@ class Files:
     # -- comparing, collecting
 
     def diff(
-        self, a: Snapshot | str, b: Snapshot | str | os.PathLike[str] | None, *, text: bool, renames: bool
+        self,
+        a: Snapshot | str,
+        b: Snapshot | str | os.PathLike[str] | None,
+        *,
+        text: bool,
+        renames: bool,
+        after: str | None,
+        limit: int | None,
     ) -> list[FileDiff]:
         first = self._known(a)
         return diff(
@@ -368,6 +375,8 @@ class Files:
             self._tree_of(first, b),
             text=text,
             renames=renames,
+            after=None if after is None else clean_paths([after])[0],
+            limit=limit,
         )
 
     def _tree_of(self, first: Snapshot, other: Snapshot | str | os.PathLike[str] | None) -> bytes:

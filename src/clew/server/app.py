@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import re
 import secrets
 import time
 from collections.abc import (
@@ -60,7 +61,28 @@ PACKING: Final = 1
 MOST_OF_NOBODY: Final = 4096
 """Bytes of a request that needs no token, as a sign-in."""
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+_NO_UNICODE: Final = re.compile("[\ud800-\udfff]")
+
+
+def encode(value: Any) -> bytes:
+    """A value as JSON. Names of files may be no Unicode: what is not is replaced in them."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_in_unicode(msgspec.to_builtins(value)))
+
+
+def _in_unicode(value: Any) -> Any:
+    match value:
+        case str():
+            return _NO_UNICODE.sub("\ufffd", value)
+        case list() | tuple():
+            return [_in_unicode(one) for one in value]
+        case dict():
+            return {_in_unicode(name): _in_unicode(one) for name, one in value.items()}
+        case _:
+            return value
 
 
 class Finished(msgspec.Struct, kw_only=True):
@@ -360,6 +382,7 @@ class _Sender:
         if answer.etag is not None:
             headers["etag"] = answer.etag
             if status == 200 and self._scope["method"] in ("GET", "HEAD") and self._is_known(answer.etag):
+                headers.pop("content-length", None)  # of what is not sent
                 await self._begin(304, headers)
                 await self._end(b"")
                 return

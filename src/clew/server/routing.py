@@ -149,7 +149,7 @@ class Router:
                 values.append(decoded(part))
             elif "{*}" in node:
                 node = node["{*}"]
-                values.append("/".join(map(decoded, parts[at:])))
+                values.append("/".join(decoded(one, "surrogateescape") for one in parts[at:]))
                 break
             else:
                 raise not_found()
@@ -188,12 +188,13 @@ def parts_of(raw_path: bytes, root_path: str) -> list[str]:
     return path.removeprefix("/").split("/")
 
 
-def decoded(part: str) -> str:
-    """The text that one part of a path stands for."""
+def decoded(part: str, errors: str = "strict") -> str:
+    """The text that one part of a path stands for. `errors`: what bytes become that are not UTF-8, as in the
+    name of a file."""
     if part.startswith(ENCODED) and (text := _from_base64(part[1:])) is not None:
         return text
     try:
-        return unquote_to_bytes(part).decode()
+        return unquote_to_bytes(part).decode(errors=errors)
     except UnicodeDecodeError as exc:
         raise Problem(
             400, "invalid_path", "The path cannot be read", f"{part[:80]!r} is not percent-encoded UTF-8"

@@ -79,9 +79,7 @@ def test_places_of_several_sessions_are_found_again(places: dict[str, Head]) -> 
     assert vector.place("another \0") is None
 
 
-ODD = (
-    st.text() | st.text("%v1.start0A_-é\n\0", max_size=30) | st.binary().map(lambda b: b.decode("latin-1"))
-)
+ODD = st.text() | st.text("%v1.start0A_-é\n\0", max_size=30) | st.binary().map(lambda b: b.decode("latin-1"))
 
 
 @given(ODD)

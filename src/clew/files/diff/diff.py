@@ -66,22 +66,31 @@ MOST_COMPARED: Final = 16 * 1024 * 1024
 
 
 def diff(
-    objects: ObjectReader, old: bytes | None, new: bytes | None, *, text: bool = False, renames: bool = True
+    objects: ObjectReader,
+    old: bytes | None,
+    new: bytes | None,
+    *,
+    text: bool = False,
+    renames: bool = True,
+    after: bytes | None = None,
+    limit: int | None = None,
 ) -> list[FileDiff]:
     """What differs between two trees, by path; None: an empty one.
 
     `text` fills in unified diffs of files up to 1 MiB. A file that came is told as renamed if one of the
-    same content went; or, of up to 500 on either side, a text of which half is the same.
+    same content went; or, of up to 500 on either side, a text of which half is the same. `after` and `limit`
+    choose a page: only its texts are compared.
     """
     found = list(differences(old, new, objects.directory))
     origins = _origins(objects, found) if renames else {}
     moved = {origin.path for origin in origins.values()}
-    result = [
-        _told(objects, one, origins.get(one.path), text)
+    told = [
+        one
         for one in found
-        if one.status != "removed" or one.path not in moved
+        if (one.status != "removed" or one.path not in moved) and (after is None or one.path > after)
     ]
-    return sorted(result, key=lambda one: os.fsencode(one.path))
+    told.sort(key=lambda one: one.path)
+    return [_told(objects, one, origins.get(one.path), text) for one in told[:limit]]
 
 
 def _told(objects: ObjectReader, one: Difference, origin: Difference | None, text: bool) -> FileDiff:

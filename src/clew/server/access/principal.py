@@ -39,6 +39,10 @@ _FILTERED: Final = frozenset(
         "/api/v1/search",
         "/api/v1/sessions",
         "/api/v1/usage",
+        "/api/v1/diff",
+        "/api/v1/snapshots/{id}",
+        "/api/v1/snapshots/{id}/files",
+        "/api/v1/snapshots/{id}/files/{path*}",
         "/v1/conversations",
     }
 )

@@ -18,6 +18,8 @@ MODULES: Final = (
     "clew.server.routes.runs",
     "clew.server.routes.streams",
     "clew.server.routes.search",
+    "clew.server.routes.files",
+    "clew.server.routes.restores",
     "clew.server.live.routes",
     "clew.server.routes.store",
     "clew.server.process.routes",

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar
 from clew.core.conversation import moves
 from clew.errors import InvalidError, InvalidQueryError
 from clew.model import Branch, Entry, Head, Moved, SessionInfo, Tree
+from clew.server.access.principal import bound
 from clew.server.call import Answer, Call, head_tag
 from clew.server.problems import Problem
 from clew.server.routes.entries import check_batch
@@ -105,17 +106,28 @@ def _step(call: Call, id: str, what: Literal["undo", "redo"], body: StepBody) ->
 
 
 def check_files(call: Call) -> None:
-    """403: this server, or this token, does not let files be restored."""
+    """403: this server, or this token, does not let files of its machine be kept or restored. Directories are
+    named by the caller: so it has to be one who could go there anyway."""
     if not call.server.settings.allow_files:
         raise Problem(
             403,
             "files_not_allowed",
             "This server does not change files",
             "it was started without `--allow files`",
-            next="leave `files` out, or restore them with `clew rewind` on that machine",
+            next="start it with `clew serve --allow files`; or use `clew restore` or `clew rewind` there",
+        )
+    if not call.asked.is_local:
+        raise Problem(
+            403,
+            "not_local",
+            "Files are changed from the same machine only",
+            "the request came from another machine, or through a proxy",
+            next="ask the server on its own machine, at 127.0.0.1",
         )
     if not call.principal.may("files"):
         raise Problem(403, "forbidden", "The token does not allow this", "this needs the scope `files`")
+    if call.principal.is_bound:
+        raise bound("it may not change files of this machine", "use a token without workspace and tags")
 
 
 def refuse_expectation(call: Call) -> None:
