@@ -39,7 +39,15 @@ def running(store: clew.Store, **settings: Any) -> Iterator[Running]:
     listener.bind(("127.0.0.1", 0))
     address = f"127.0.0.1:{listener.getsockname()[1]}"
     application = app(store, **{"token": TOKEN, "hosts": (address,), **settings})
-    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_level="warning",
+            timeout_graceful_shutdown=1,
+            proxy_headers=False,
+            server_header=False,
+        )
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -111,8 +111,10 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def new_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Settings for a session that this caller creates or forks: with its workspace and its tags."""
-        self.check_settings(settings)
         bound = dict(settings)
+        if bound.get("workspace") is None:  # none was asked for
+            bound.pop("workspace", None)
+        self.check_settings(bound)
         if self.workspace is not None:
             bound["workspace"] = self.workspace
         if self.tags:
@@ -122,7 +124,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     def check_settings(self, settings: Mapping[str, Any], *, tags: bool = False) -> None:
         """Refuse settings that would take a session away from where this caller may see it. `tags`: those
         that are given replace the ones that are there."""
-        if self.workspace is not None and settings.get("workspace", self.workspace) != self.workspace:
+        asked = settings.get("workspace", self.workspace)
+        if self.workspace is not None and (asked is None or normalised(asked) != self.workspace):
             raise bound(f"this token works in {self.workspace!r} only", "leave out `workspace`")
         if tags and "tags" in settings and not set(self.tags) <= set(settings["tags"] or ()):
             raise bound(f"this token works with the tags {', '.join(self.tags)} only", "keep these tags")

@@ -7,8 +7,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from clew.backends.contract import Transaction
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import info_of
+from clew.core.log.rows import SessionRow
+from clew.core.maintenance import purge_and_scrub
+from clew.core.retention.purge import purge
+from clew.core.runs.access import refuse_if_held
 from clew.errors import (
     AliasExistsError,
     InvalidError,
@@ -41,6 +46,8 @@ T = TypeVar("T")
 
 DEEPEST: Final = 200
 """Objects inside each other in metadata."""
+MOST_PURGED: Final = 1000
+"""Sessions of one id that one purge removes."""
 
 
 # -- many
@@ -201,7 +208,10 @@ def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
                 403, "forbidden", "The token does not allow this", "a purge needs the scope `admin`"
             )
         call.check_lease(id)
-        is_done = call.store.delete(id, purge=True, force=query.force, deleted=query.deleted)
+        if call.principal.is_bound:
+            is_done = _purge_own(call, id, query)
+        else:
+            is_done = call.store.delete(id, purge=True, force=query.force, deleted=query.deleted)
     elif query.deleted:
         raise InvalidQueryError("deleted=true is for what is in the trash already: pass purge=true too")
     else:
@@ -215,6 +225,28 @@ def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
     if not is_done:
         raise SessionNotFoundError(id)
     return Answer(status=204)
+
+
+def _purge_own(call: Call, id: str, query: DeleteQuery) -> bool:
+    """Purge what is the caller's of all that has this id, or had it and is in the trash: one of these may be
+    another's, whatever the present one is."""
+    engine = call.store._engine
+
+    def is_own(tx: Transaction, row: SessionRow) -> bool:
+        info = info_of(tx, row, tx.get_details(row.sid), None)
+        return call.principal.sees(info) and (row.deleted is not None or not query.deleted)
+
+    def work(tx: Transaction) -> bool:
+        known = [name.sid for name in tx.scan_ids(id, MOST_PURGED) if name.id == id]
+        found = [tx.get_session(sid) for sid in known] or [find(tx, id)]
+        own = [row for row in found if row is not None and is_own(tx, row)]
+        for row in own:
+            if row.deleted is None and not query.force:
+                refuse_if_held(tx, row, engine.host)
+            purge(tx, row)
+        return bool(own)
+
+    return purge_and_scrub(engine, work, force=query.force)
 
 
 @routes.post("/sessions/{id}/restore", answer=SessionInfo)

@@ -1,0 +1,244 @@
+"""Two callers of one store, each bound to its own sessions: neither ever sees a word of the other.
+
+Every route is tried, with everything that it takes, and with the ids, names, keys and leases of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+import clew
+from clew.server.access.shares import add_share
+from clew.server.access.tokens import add_token
+from tests.server.access.requests import bodies, name_of, path_of, queries, routes, send
+from tests.server.conftest import Running
+
+Serve = Callable[..., Running]
+MARK = "marker7Q4Z"
+"""In everything that belongs to the other one, and nowhere else."""
+
+
+class World(NamedTuple):
+    server: Running
+    a: clew.Session
+    b: clew.Session
+    values: dict[str, str]
+    """What is known of the other's session, by the names of parameters."""
+    tokens: dict[str, str]
+
+
+@pytest.fixture
+def world(serve: Serve, tmp_path: Path) -> Iterator[World]:
+    place, files = tmp_path / "a", tmp_path / "files"
+    place.mkdir()
+    files.mkdir()
+    (files / f"{MARK}.txt").write_text(f"{MARK} in a file")
+    with clew.open(tmp_path / "two.db") as store:
+        a = store.create("session-of-a", title=f"{MARK} title", workspace=place, tags=["a", f"{MARK}-tag"],
+                         metadata={"secret": f"{MARK} metadata"}, model=f"{MARK}-model")  # fmt: skip
+        a.append({"role": "user", "content": f"{MARK} says hello"}, key="key-of-a")
+        first = next(a.entries())
+        a.append({"role": "assistant", "content": f"{MARK} answers"})
+        a.add_alias("alias-of-a")
+        a.set_var("var", f"{MARK} variable")
+        a.set_document("doc", f"{MARK} document".encode())
+        a.add_event("log", {"text": f"{MARK} event"})
+        a.add_usage(model=f"{MARK}-model", input_tokens=87654321, output_tokens=7, cost="77.77")
+        a.annotate(first, note=f"{MARK} note", label=f"{MARK}-label")
+        a.checkpoint("point", state={"text": f"{MARK} state"})
+        snapshot = store.snapshot(files)
+        a.rewind(first)
+        fork = a.fork("fork-of-a")
+        fork.append({"role": "user", "content": f"{MARK} in a fork"})
+        gone = store.create("gone-of-a", title=f"{MARK} gone", workspace=place)
+        gone.append({"role": "user", "content": f"{MARK} in the trash"})
+        store.delete("gone-of-a")
+        b = store.create("session-of-b", workspace=tmp_path / "b", tags=["b"])
+        b.append({"role": "user", "content": "this is of b"})
+        store.search("says")  # the index is made
+        tokens = {
+            "workspace": add_token(store, "b1", scopes=["admin", "files"], workspace=str(tmp_path / "b"))[1],
+            "tags": add_token(store, "b2", scopes=["admin", "files"], tags=["b"])[1],
+            "share": add_share(store, b, at=None, redact=False)[1],
+            "share at": add_share(store, b, at=b.head, redact=False)[1],
+        }
+        cursor = store.list(limit=1).cursor or ""
+        values = {
+            "id": a.id, "other": first.id, "entry": first.id, "item_id": first.id, "name": "doc",
+            "session": a.id, "conversation_id": a.id, "parent": a.id, "at": first.id, "before": first.id,
+            "after": first.id, "alias": "alias-of-a", "path": f"{MARK}.txt", "snapshot": snapshot.id,
+            "workspace": str(place), "tag": "a", "cursor": cursor, "q": "says", "text": "mine",
+            "hash": first.hash, "epoch": "1", "label": "x", "key": "key-of-a",
+        }  # fmt: skip
+        yield World(serve(store, threads=4), a, b, values, tokens)
+
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+OTHERS = ("session-of-a", "fork-of-a", "gone-of-a", "alias-of-a")
+ALIKE = frozenset({b"session-of-a", b"fork-of-a", b"gone-of-a", b"alias-of-a", b"never-was-a"})
+
+
+def attempts(world: World, client: httpx.Client) -> Iterator[tuple[str, bytes]]:
+    """Every route, in every way: what was answered."""
+    headers = {
+        "idempotency-key": "key-of-a",
+        "last-event-id": world.values["entry"],
+        "clew-lease": "1.1",
+    }
+    for route in sorted(routes(), key=lambda one: METHODS.index(one.method)):
+        ids = [*OTHERS, world.b.id] if "{" in route.path else [""]
+        for id in ids:
+            values = {**world.values, "id": id} if id else world.values
+            values = {**values, "conversation_id": id or world.a.id}
+            path = path_of(route, values)
+            for query in queries(route, world.values):
+                for body in bodies(route, world.values):
+                    if route.path.endswith("/live") and id == world.b.id and query:
+                        continue
+                    for sent in ({}, headers) if not query else ({},):
+                        told = send(client, route, path, query=query, body=body, headers=sent)
+                        yield f"{name_of(route)} {id} {query} {told.status}", told.whole
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["workspace", "tags", "share", "share at"])
+def test_s19_no_marker_of_one_is_ever_in_an_answer_to_the_other(world: World, kind: str) -> None:
+    before = contents(world)
+    leaks, failures = [], []
+    with world.server.client(world.tokens[kind]) as client:
+        for what, told in attempts(world, client):
+            if MARK.encode() in told or b"87654321" in told:
+                leaks.append(f"{what}: {told[told.find(MARK.encode()) - 200 :][:400]!r}")
+            if " 500" in what[-4:]:
+                failures.append(f"{what}: {told[-300:]!r}")
+    assert leaks == []
+    assert failures == []
+    assert contents(world) == before, "nor is anything of the other one changed"
+
+
+def contents(world: World) -> list[str]:
+    store = world.server.store
+    kept = [store.export(id, "jsonl") for id in ("session-of-a", "fork-of-a")]
+    trash = [info for info in store.list(deleted=True) if MARK in (info.title or "")]
+    return [*kept, str(trash), str(len(store.snapshots()))]
+
+
+def test_this_test_would_see_a_leak(world: World) -> None:
+    """The same requests with the owner's token find the marker in many places."""
+    found = set()
+    with world.server.client() as client:
+        for route in routes():
+            if route.method == "GET" and "live" not in route.path:
+                for query in queries(route, world.values):
+                    told = send(client, route, path_of(route, world.values), query=query)
+                    if MARK.encode() in told.whole:
+                        found.add(name_of(route))
+    assert {"GET /api/v1/sessions", "GET /api/v1/sessions/{id}", "GET /api/v1/search"} <= found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["workspace", "tags"])
+def test_s19_not_yours_and_not_there_are_told_alike(world: World, kind: str) -> None:
+    """Status, headers and body: nothing tells whether a session of another one is there."""
+    differences = []
+    with world.server.client(world.tokens[kind]) as client:
+        for route in routes():
+            if "{" not in route.path or route.path.startswith("/api/v1/snapshots"):
+                continue
+            if name_of(route) == "PUT /api/v1/sessions/{id}":
+                continue  # an id that is taken cannot be given again: that much is told
+            for query in queries(route, world.values):
+                body = next(iter(bodies(route, world.values)))
+                told = [
+                    send(client, route, path_of(route, {**world.values, "id": id, "conversation_id": id}),
+                         query=query, body=body)
+                    for id in ("never-was-a", *OTHERS)
+                ]  # fmt: skip
+                plain = {alike(one.status, one.headers, one.body) for one in told}
+                if len(plain) != 1:
+                    differences.append((name_of(route), query, plain))
+    assert differences == []
+
+
+def alike(status: int, headers: str, body: bytes) -> tuple[int, str, bytes]:
+    for id in ALIKE:
+        body = body.replace(id, b"ID")
+    kept = [line for line in headers.split("\n") if not line.startswith(("date:", "content-length:"))]
+    return status, "\n".join(kept), body
+
+
+@pytest.mark.parametrize("kind", ["workspace", "tags"])
+def test_what_a_bound_token_makes_is_bound_and_stays_so(world: World, kind: str) -> None:
+    with world.server.client(world.tokens[kind]) as client:
+        made = client.post("/api/v1/sessions", json={"id": "made", "tags": ["x"]})
+        assert made.status_code == 201, made.text
+        assert client.get("/api/v1/sessions/made").status_code == 200
+        assert {one["id"] for one in client.get("/api/v1/sessions").json()["data"]} == {
+            "made",
+            "session-of-b",
+        }
+        if kind == "workspace":
+            answer = client.post("/api/v1/sessions", json={"workspace": str(world.values["workspace"])})
+            assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+
+
+def test_s20_content_is_reached_by_a_record_and_never_by_its_hash(world: World) -> None:
+    """Whether some content is stored here already cannot be found out, nor can it be fetched by its hash."""
+    entry = next(world.a.entries())
+    with world.server.client(world.tokens["workspace"]) as client:
+        for name in (entry.hash, entry.id, world.values["snapshot"]):
+            for path in (
+                f"/api/v1/sessions/session-of-b/entries/{name}",
+                f"/api/v1/sessions/session-of-b/documents/{name}",
+                f"/api/v1/snapshots/{name}",
+                f"/api/v1/snapshots/{name}/files/{MARK}.txt",
+                f"/api/v1/objects/{name}",
+            ):
+                answer = client.get(path)
+                assert answer.status_code in (403, 404), (path, answer.text)
+                assert MARK not in answer.text.replace(path, "")
+
+
+def test_s21_a_lease_of_another_cannot_be_guessed_renewed_or_ended(world: World) -> None:
+    a = world.a
+    with a.run(task="work", owner="worker-of-a") as run:
+        epoch = a.info.epoch
+        with world.server.client(world.tokens["workspace"]) as client:
+            for secret in (f"{epoch}.1", f"{epoch}.{'f' * 16}", "0.1", "junk"):
+                for method, path in (("PUT", ""), ("POST", "/complete"), ("POST", "/fail"), ("DELETE", "")):
+                    place = f"/api/v1/sessions/{a.id}/runs/{epoch}{path}"
+                    answer = client.request(method, place, headers={"clew-lease": secret})
+                    assert answer.status_code in (400, 404, 405), answer.text
+        with world.server.client() as owner:
+            for secret in (f"{epoch}.1", f"{epoch + 1}.1", f"{epoch}.{'f' * 16}"):
+                answer = owner.post(
+                    f"/api/v1/sessions/{a.id}/entries",
+                    json={"messages": [{"role": "user", "content": "stolen"}]},
+                    headers={"clew-lease": secret},
+                )
+                assert answer.status_code in (400, 409), answer.text
+        run.append({"role": "assistant", "content": "still mine"})
+    assert "stolen" not in str(a.messages())
+    assert "still mine" in str(a.messages())
+
+
+def test_s39_a_key_of_another_caller_tells_nothing(world: World) -> None:
+    """Two callers who may both write to a session: the keys of one are not those of the other."""
+    tokens = [add_token(world.server.store, name, scopes=["write"])[1] for name in ("one", "two")]
+    path = f"/api/v1/sessions/{world.b.id}/entries"
+    answers = []
+    for token, text in zip(tokens, ("first", "second"), strict=True):
+        with world.server.client(token) as client:
+            body = {"messages": [{"role": "user", "content": text}]}
+            answers.append(client.post(path, json=body, headers={"idempotency-key": "turn-1"}))
+    assert [answer.status_code for answer in answers] == [201, 201], [answer.text for answer in answers]
+    assert [entry["content"] for entry in world.b.messages()][-2:] == ["first", "second"]
+    with world.server.client(tokens[0]) as client:
+        body = {"messages": [{"role": "user", "content": "first"}]}
+        assert client.post(path, json=body, headers={"idempotency-key": "turn-1"}).status_code in (200, 201)
+    assert [entry["content"] for entry in world.b.messages()].count("first") == 1
