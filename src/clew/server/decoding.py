@@ -17,6 +17,8 @@ from clew.server.problems import Problem
 
 JSON_TYPES: Final = frozenset({"application/json", "application/merge-patch+json"})
 MOST_FIELDS: Final = 200
+_SPARE: Final = tuple(b"\\u%04x" % code for code in range(0xE000, 0xE100))
+"""Characters that hardly any text has, one of which stands for half of a character for a moment."""
 _WHERE: Final = re.compile(r" - at `\$?\.?([^`]{0,200})`")
 
 
@@ -108,9 +110,46 @@ def body_of(content: bytes, kind: Any, headers: Mapping[str, str], most: int) ->
     except msgspec.ValidationError as exc:
         raise _invalid(_told(exc)) from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        if isinstance(exc, msgspec.DecodeError) and (found := _with_surrogates(content, kind)) is not None:
+            return found
         raise Problem(
             400, "invalid_json", "The body is not JSON", str(exc)[:200] or "it is nested too deep"
         ) from exc
+
+
+_ESCAPES: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+
+
+def _with_surrogates(content: bytes, kind: Any) -> Any:
+    """A body whose messages hold halves of characters, which JSON can say and msgspec refuses: programs in
+    languages with 16-bit characters cut texts so. The messages come back byte for byte, for the library to
+    judge. None: that is not what is wrong with it."""
+    if not (isinstance(kind, type) and "messages" in getattr(kind, "__struct_fields__", ())):
+        return None
+    spare = next((mark for mark in _SPARE if mark not in content), None)
+    lone: list[bytes] = []
+
+    def stand_in(found: re.Match[bytes]) -> bytes:
+        if found["lone"] is None or spare is None:
+            return found[0]
+        lone.append(found[0])
+        return spare
+
+    whole = _ESCAPES.sub(stand_in, content)
+    if not lone or spare is None:
+        return None
+    try:
+        body = _decoder(kind).decode(whole)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if sum(bytes(message).count(spare) for message in body.messages or ()) != len(lone):
+        return None  # some are elsewhere, where no text can have them
+    left = iter(lone)
+    mark = re.compile(re.escape(spare))
+    messages = [msgspec.Raw(mark.sub(lambda _: next(left), bytes(one))) for one in body.messages]
+    return msgspec.structs.replace(body, messages=messages)
 
 
 def unpacked(content: bytes, encoding: str, most: int) -> bytes:

@@ -2,43 +2,232 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 import httpx
+import msgspec
 import pytest
 
-from tests.server.conftest import Running
+import clew
+from clew.errors import LeaseLostError
+from clew.server.routing import encoded
+from tests.server.conftest import Running, running
+
+S = "/api/v1/sessions"
 
 
-def test_a_session_is_made_found_and_listed(client: httpx.Client) -> None:
-    made = client.post("/api/v1/sessions", json={"id": "a", "title": "First"})
+def info_of(server: Running, id: str) -> Any:
+    """What the library says of a session, as JSON."""
+    return json.loads(msgspec.json.encode(server.store.get(id).info))
+
+
+def listed(client: httpx.Client, **params: Any) -> list[str]:
+    answer = client.get(S, params=params)
+    assert answer.status_code == 200, answer.text
+    return [one["id"] for one in answer.json()["data"]]
+
+
+# -- making and finding
+
+
+def test_a_session_is_made_found_and_listed(server: Running, client: httpx.Client) -> None:
+    made = client.post(S, json={"id": "a", "title": "First"})
     assert made.status_code == 201
+    assert made.headers["location"] == f"{S}/a"
     found = client.get(made.headers["location"])
-    assert found.json()["title"] == "First"
-    assert [one["id"] for one in client.get("/api/v1/sessions").json()["data"]] == ["a"]
+    assert found.json() == made.json() == info_of(server, "a")
+    assert listed(client) == ["a"]
 
 
-@pytest.mark.parametrize("id", ["a/b", "a:b#c@d", "100%", "%2F", "..", "ü", "a b", "a;b=c", "~x", "?q=1"])
-def test_s37_an_id_of_any_characters_leads_to_exactly_that_session(server: Running, id: str) -> None:
-    server.store.create(id)
-    server.store.create("b")
-    path = "%2E%2E" if id == ".." else quote(id, safe="").replace("~", "%7E")
+def test_all_settings_arrive_in_the_store(server: Running, client: httpx.Client) -> None:
+    given = {
+        "id": "a",
+        "title": "T",
+        "workspace": "/tmp/w",
+        "tags": ["x", "y"],
+        "vendor": "v",
+        "endpoint": "https://e",
+        "model": "m",
+        "metadata": {"k": [1, {"d": None}]},
+        "expires_at": "2031-01-02T03:04:05.000006Z",
+        "idle_timeout": 60,
+        "created_at": "2020-01-01T00:00:00+02:00",
+    }
+    assert client.post(S, json=given).status_code == 201
+    info = server.store.get("a").info
+    assert (info.title, info.workspace_given, info.tags) == ("T", "/tmp/w", ("x", "y"))
+    assert (info.vendor, info.endpoint, info.model) == ("v", "https://e", "m")
+    assert info.metadata == {"k": [1, {"d": None}]}
+    assert info.expires_at == datetime(2031, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert info.idle_timeout == timedelta(minutes=1)
+    assert info.created_at == datetime(2019, 12, 31, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("idle", ["PT30M", 1800, 1800.0])
+def test_a_duration_is_seconds_or_iso_8601(server: Running, client: httpx.Client, idle: Any) -> None:
+    client.post(S, json={"id": "a", "idle_timeout": idle, "never_expires": True}).raise_for_status()
+    info = server.store.get("a").info
+    assert info.idle_timeout == timedelta(minutes=30)
+    assert info.never_expires
+
+
+def test_without_an_id_it_gets_one(server: Running, client: httpx.Client) -> None:
+    id = client.post(S, json={}).json()["id"]
+    assert server.store.get(id).id == id
+
+
+def test_a_post_needs_no_body_where_all_of_it_is_optional(server: Running, client: httpx.Client) -> None:
+    assert client.post(S).status_code == 201
+    assert client.put(f"{S}/b").status_code == 201
+
+
+def test_put_opens_or_makes(server: Running, client: httpx.Client) -> None:
+    made = client.put(f"{S}/a", json={"title": "one"})
+    again = client.put(f"{S}/a", json={"title": "two"})
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert again.json()["title"] == "one"
+    refused = client.put(f"{S}/a", json={}, headers={"if-none-match": "*"})
+    assert (refused.status_code, refused.json()["code"]) == (412, "session_exists")
+    assert client.put(f"{S}/b", json={}, headers={"if-none-match": "*"}).status_code == 201
+
+
+def test_an_id_that_is_taken_is_refused(server: Running, client: httpx.Client) -> None:
+    server.store.create("a").add_alias("b")
+    for id in ("a", "b"):
+        answer = client.post(S, json={"id": id})
+        assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+        assert answer.json()["session"] == id
+
+
+# -- ids
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Running]:
+    """For tests that do not mind each other's sessions."""
+    with clew.open("memory:") as store, running(store) as found:
+        yield found
+
+
+RESERVED = ":/?#[]@!$&'()*+,;=%\"<>\\^`{|} ~-._"
+
+
+@pytest.mark.parametrize("id", ["a/b", "a:b#c@d", "100%", "%2F", "..", ".", "ü", "a b", "~x", "?q=1", "💡"])
+def test_s37_an_id_of_any_characters_leads_to_exactly_that_session(one_server: Running, id: str) -> None:
+    _leads_to(one_server, id)
+
+
+@pytest.mark.parametrize("letter", list(RESERVED))
+def test_s37_every_reserved_character_stays_in_its_id(one_server: Running, letter: str) -> None:
+    _leads_to(one_server, f"a{letter}b")
+    _leads_to(one_server, letter)
+
+
+def _leads_to(server: Running, id: str) -> None:
+    server.store.session(id)
+    server.store.session("b")
+    hexed = "".join(f"%{byte:02X}" for byte in id.encode())
     with server.client() as client:
-        found = client.get(
-            httpx.URL(server.url + "/").copy_with(raw_path=f"/api/v1/sessions/{path}".encode())
-        )
-    assert found.json()["id"] == id
+        for part in (hexed, encoded(id)):
+            url = httpx.URL(server.url + "/").copy_with(raw_path=f"{S}/{part}".encode())
+            assert client.get(url).json()["id"] == id
+        client.delete(
+            httpx.URL(server.url + "/").copy_with(raw_path=f"{S}/{hexed}".encode())
+        ).raise_for_status()
+        made = client.post(S, json={"id": id})
+        raw = httpx.URL(server.url + "/").copy_with(raw_path=made.headers["location"].encode())
+        assert client.get(raw).json()["id"] == id
+
+
+@pytest.mark.parametrize("part", ["%00", "a%00b", "x" * 4096, "%FF", "%2E%2E%2F%2E%2E"])
+def test_s37_what_can_be_no_id_is_refused_or_not_there(server: Running, part: str) -> None:
+    with server.client() as client:
+        url = httpx.URL(server.url + "/").copy_with(raw_path=f"{S}/{part}".encode())
+        assert client.get(url).status_code in (400, 404, 422)
+
+
+# -- lists
+
+
+def test_filters_are_those_of_the_library(server: Running, client: httpx.Client) -> None:
+    store = server.store
+    store.create("a", tags=["x", "y"], metadata={"customer": "acme", "n": 1, "agent": "codex"})
+    store.create("b", tags=["x"], metadata={"customer": "other"}, workspace="/tmp/b")
+    store.create("c", metadata={"parent": "a"})
+    store.get("b").start()
+    assert listed(client) == [one.id for one in store.list()]
+    assert listed(client, tag="x") == ["b", "a"]
+    assert listed(client, tag=["x", "y"]) == ["a"]
+    assert listed(client, status="running") == ["b"]
+    assert listed(client, workspace="/tmp/b") == ["b"]
+    assert listed(client, agent="codex") == ["a"]
+    assert listed(client, parent="a") == ["c"]
+    assert listed(client, subagents="false") == ["b", "a"]
+    assert listed(client, where='{"customer": "acme"}') == ["a"]
+    assert listed(client, where='{"n": 1}') == ["a"]
+    assert listed(client, **{"where.customer": "acme"}) == ["a"]
+    assert listed(client, **{"where.customer": "acme", "where.agent": "codex"}) == ["a"]
+    assert listed(client, **{"where.n": "1"}) == []
+    assert listed(client, since="1d") == ["b", "c", "a"]
+    assert listed(client, until="2020-01-01") == []
+    client.delete(f"{S}/a").raise_for_status()
+    assert listed(client, deleted="true") == ["a"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"where": "x"},
+        {"where": "[1]"},
+        {"where": "[" * 5000},
+        {"where.a b": "1"},
+        {"status": "lost"},
+        {"limit": "0"},
+        {"limit": "201"},
+        {"limit": "x"},
+        {"cursor": "nonsense"},
+        {"tag": ""},
+        {"since": "yesterday"},
+        {"subagents": "maybe"},
+        {"sttus": "running"},
+    ],
+)
+def test_a_filter_that_cannot_be_one_is_refused(client: httpx.Client, params: dict[str, str]) -> None:
+    answer = client.get(S, params=params)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] in ("invalid", "invalid_query")
 
 
 def test_an_unknown_parameter_is_refused_with_those_that_there_are(client: httpx.Client) -> None:
-    answer = client.get("/api/v1/sessions", params={"sttus": "running"})
+    answer = client.get(S, params={"sttus": "running"})
     assert answer.status_code == 422
     assert "'sttus'" in answer.json()["detail"]
     assert "status" in answer.json()["detail"]
 
 
+def test_pages_lead_on_with_the_same_filters(server: Running, client: httpx.Client) -> None:
+    for number in range(7):
+        server.store.create(f"s{number}", tags=["x", "é&"], metadata={"k": "v w"})
+        server.store.create(f"t{number}")
+    found: list[str] = []
+    url: str | None = f"{S}?limit=3&tag=x&tag={quote('é&')}&where.k={quote('v w')}"
+    while url:
+        page = client.get(url)
+        found += [one["id"] for one in page.json()["data"]]
+        url = page.links.get("next", {}).get("url")
+        assert (page.json()["cursor"] is None) == (url is None)
+    assert found == [f"s{number}" for number in reversed(range(7))]
+
+
+# -- one session
+
+
 def test_what_is_not_there_is_a_problem_with_the_code_of_the_error(client: httpx.Client) -> None:
-    answer = client.get("/api/v1/sessions/none")
+    answer = client.get(f"{S}/none")
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "session_not_found"
@@ -47,11 +236,234 @@ def test_what_is_not_there_is_a_problem_with_the_code_of_the_error(client: httpx
 
 def test_a_call_without_a_token_is_refused(server: Running) -> None:
     with server.client(token=None) as client:
-        answer = client.get("/api/v1/sessions")
+        answer = client.get(S)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_client_that_knows_the_session_gets_304(client: httpx.Client) -> None:
-    tag = client.post("/api/v1/sessions", json={"id": "a"}).headers["etag"]
-    assert client.get("/api/v1/sessions/a", headers={"if-none-match": tag}).status_code == 304
+def test_a_client_that_knows_the_session_gets_304_until_anything_changes(
+    server: Running, client: httpx.Client
+) -> None:
+    tag = client.post(S, json={"id": "a"}).headers["etag"]
+    session = server.store.get("a")
+    changes: list[Callable[[], Any]] = [
+        lambda: session.update(title="new"),
+        lambda: session.append({"role": "user", "content": "x"}),
+        lambda: session.update(metadata={"a": 1}),
+        lambda: session.start(),
+        lambda: session.add_alias("other"),
+        lambda: session.clear(),
+    ]
+    for change in changes:
+        same = client.get(f"{S}/a", headers={"if-none-match": tag})
+        assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+        change()
+        other = client.get(f"{S}/a", headers={"if-none-match": tag})
+        assert other.status_code == 200, change
+        tag = other.headers["etag"]
+        assert tag.startswith("W/")
+
+
+def test_a_session_is_found_by_its_alias(server: Running, client: httpx.Client) -> None:
+    server.store.create("a").add_alias("b")
+    assert client.get(f"{S}/b").json()["id"] == "a"
+
+
+# -- merge patch
+
+
+def patched(client: httpx.Client, patch: Any, **headers: str) -> httpx.Response:
+    sent = {"content-type": "application/merge-patch+json", **headers}
+    return client.patch(f"{S}/a", content=json.dumps(patch), headers=sent)
+
+
+def test_a_patch_changes_what_it_names(server: Running, client: httpx.Client) -> None:
+    server.store.create("a", title="T", tags=["x"], model="m", vendor="v", metadata={"a": 1, "b": 2})
+    answer = patched(client, {"model": None, "tags": ["y"], "idle_timeout": 5})
+    assert answer.status_code == 200
+    info = server.store.get("a").info
+    assert answer.json() == info_of(server, "a")
+    assert (info.title, info.tags, info.model, info.vendor) == ("T", ("y",), None, "v")
+    assert info.metadata == {"a": 1, "b": 2}
+    assert info.idle_timeout == timedelta(seconds=5)
+    patched(client, {"title": None, "tags": None, "idle_timeout": None}).raise_for_status()
+    info = server.store.get("a").info
+    assert (info.title, info.tags, info.idle_timeout) == (None, (), None)
+
+
+def test_expiry_is_set_and_taken_away(server: Running, client: httpx.Client) -> None:
+    server.store.create("a")
+    patched(client, {"never_expires": True}).raise_for_status()
+    assert server.store.get("a").info.never_expires
+    patched(client, {"title": "x"}).raise_for_status()
+    assert server.store.get("a").info.never_expires
+    patched(client, {"never_expires": False}).raise_for_status()
+    assert not server.store.get("a").info.never_expires
+    patched(client, {"expires_at": "2031-01-01T00:00:00Z"}).raise_for_status()
+    assert server.store.get("a").info.expires_at == datetime(2031, 1, 1, tzinfo=UTC)
+    patched(client, {"expires_at": None}).raise_for_status()
+    assert server.store.get("a").info.expires_at is None
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "after"),
+    # Those of RFC 7396, appendix A, that begin with an object; each inside of the metadata.
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_metadata_are_merged_at_every_depth(
+    server: Running, client: httpx.Client, before: Any, patch: Any, after: Any
+) -> None:
+    server.store.create("a", metadata=before)
+    patched(client, {"metadata": patch}).raise_for_status()
+    assert server.store.get("a").info.metadata == after
+
+
+def test_metadata_null_takes_all_of_it_away(server: Running, client: httpx.Client) -> None:
+    server.store.create("a", metadata={"a": 1})
+    patched(client, {"metadata": None}).raise_for_status()
+    assert server.store.get("a").info.metadata == {}
+
+
+def test_a_patch_that_is_nested_too_deep_is_refused(server: Running, client: httpx.Client) -> None:
+    server.store.create("a", metadata={"a": 1})
+    deep = '{"a":' * 400 + "1" + "}" * 400
+    answer = client.patch(
+        f"{S}/a", content=f'{{"metadata": {deep}}}', headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 422
+    assert server.store.get("a").info.metadata == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "patch", [{"titel": "x"}, {"title": 1}, {"tags": "x"}, {"tags": [""]}, {"metadata": []}, [], "x", None]
+)
+def test_a_patch_that_says_something_else_is_refused(
+    server: Running, client: httpx.Client, patch: Any
+) -> None:
+    server.store.create("a")
+    assert patched(client, patch).status_code == 422
+
+
+def test_two_patches_of_one_reader_do_not_overwrite_each_other(server: Running, client: httpx.Client) -> None:
+    server.store.create("a")
+    tag = client.get(f"{S}/a").headers["etag"]
+    assert patched(client, {"title": "one"}, **{"if-match": tag}).status_code == 200
+    late = patched(client, {"title": "two"}, **{"if-match": tag})
+    assert (late.status_code, late.json()["code"]) == (412, "session_changed")
+    assert server.store.get("a").info.title == "one"
+    assert patched(client, {"title": "two"}, **{"if-match": late.headers["etag"]}).status_code == 200
+    assert patched(client, {"title": "three"}, **{"if-match": "*"}).status_code == 200
+    assert patched(client, {"title": "four"}, **{"if-match": "x"}).status_code == 400
+
+
+# -- deleting
+
+
+def test_the_trash_and_back(server: Running, client: httpx.Client) -> None:
+    server.store.create("a").append({"role": "user", "content": "x"})
+    assert client.delete(f"{S}/a").status_code == 204
+    assert client.get(f"{S}/a").status_code == 404
+    assert client.delete(f"{S}/a").status_code == 404
+    assert client.post(f"{S}/a/restore").json() == info_of(server, "a")
+    again = client.post(f"{S}/a/restore")
+    assert (again.status_code, again.json()["code"]) == (404, "session_not_found")
+
+
+def test_a_purge_removes_for_good(server: Running, client: httpx.Client) -> None:
+    server.store.create("a")
+    assert client.delete(f"{S}/a", params={"purge": "true"}).status_code == 204
+    assert listed(client, deleted="true") == []
+    server.store.create("b")
+    server.store.delete("b")
+    server.store.create("b")
+    assert client.delete(f"{S}/b", params={"purge": "true", "deleted": "true"}).status_code == 204
+    assert listed(client) == ["b"]
+    assert client.delete(f"{S}/b", params={"deleted": "true"}).status_code == 422
+
+
+def test_a_session_with_a_worker_is_deleted_by_force_only(server: Running, client: httpx.Client) -> None:
+    session = server.store.create("a")
+    run = session.run(owner="w")
+    held = client.delete(f"{S}/a")
+    assert (held.status_code, held.json()["code"], held.json()["owner"]) == (423, "lease_held", "w")
+    assert int(held.headers["retry-after"]) > 0
+    assert client.delete(f"{S}/a", params={"force": "true"}).status_code == 204
+    server.store.restore_deleted("a")
+    with pytest.raises(LeaseLostError):
+        run.complete()
+
+
+def test_a_delete_by_a_reader_of_an_old_head_is_refused(server: Running, client: httpx.Client) -> None:
+    tag = client.post(S, json={"id": "a"}).headers["etag"]
+    server.store.get("a").append({"role": "user", "content": "x"})
+    answer = client.delete(f"{S}/a", headers={"if-match": tag})
+    assert (answer.status_code, answer.json()["code"]) == (412, "head_moved")
+    assert server.store.find("a") is not None
+
+
+def test_a_restored_id_may_be_taken(server: Running, client: httpx.Client) -> None:
+    server.store.create("a")
+    server.store.delete("a")
+    server.store.create("a")
+    answer = client.post(f"{S}/a/restore")
+    assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+
+
+# -- names and activity
+
+
+def test_aliases(server: Running, client: httpx.Client) -> None:
+    store = server.store
+    store.create("a")
+    store.create("b")
+    assert client.put(f"{S}/a/aliases/x%2Fy").json() == {"data": ["x/y"]}
+    assert client.get(f"{S}/x%2Fy/aliases").json() == {"data": ["x/y"]}
+    taken = client.put(f"{S}/b/aliases/x%2Fy")
+    assert (taken.status_code, taken.json()["code"]) == (409, "alias_exists")
+    assert taken.json()["session"] == "a"
+    assert client.put(f"{S}/b/aliases/x%2Fy", params={"move": "true"}).json() == {"data": ["x/y"]}
+    assert store.get("x/y").id == "b"
+    missing = client.delete(f"{S}/a/aliases/x%2Fy")
+    assert (missing.status_code, missing.json()["code"]) == (404, "alias_not_found")
+    assert client.delete(f"{S}/b/aliases/x%2Fy").status_code == 204
+    assert store.find("x/y") is None
+
+
+def test_a_touched_session_is_listed_first(server: Running, client: httpx.Client) -> None:
+    server.store.create("a")
+    server.store.create("b")
+    before = server.store.get("a").info.updated_at
+    assert client.post(f"{S}/a/touch").json() == info_of(server, "a")
+    assert server.store.get("a").info.updated_at > before
+    assert listed(client) == ["a", "b"]
+
+
+# -- a server that only reads
+
+
+def test_a_read_only_server_changes_nothing(serve: Callable[..., Running]) -> None:
+    server = serve(read_only=True)
+    server.store.create("a")
+    with server.client() as client:
+        assert client.get(f"{S}/a").status_code == 200
+        for method, path in (
+            ("POST", S),
+            ("PUT", f"{S}/b"),
+            ("PATCH", f"{S}/a"),
+            ("DELETE", f"{S}/a"),
+            ("POST", f"{S}/a/entries"),
+            ("POST", f"{S}/a/clear"),
+        ):
+            answer = client.request(method, path, json={"messages": [{}]} if "entries" in path else {})
+            assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), path
