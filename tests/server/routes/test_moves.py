@@ -1,0 +1,296 @@
+"""Moves over HTTP: rewind, undo, redo, compact, truncate, replace, clear, fork; and what they leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+import clew
+from clew.server.access.tokens import add_token
+from tests.server.conftest import Running
+
+S = "/api/v1/sessions"
+A = f"{S}/a"
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def session(server: Running) -> clew.Session:
+    made = server.store.create("a")
+    made.append(*(user(f"{number}") for number in range(4)))
+    return made
+
+
+def post(client: httpx.Client, what: str, body: Any = None, **headers: str) -> httpx.Response:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client.post(f"{A}/{what}", json=body, headers=sent)
+
+
+def stands(session: clew.Session, answer: httpx.Response) -> None:
+    """The answer says where the session stands."""
+    assert answer.status_code == 200, answer.text
+    head = session.head
+    assert answer.json()["head"] == {"branch": head.branch, "position": head.position}
+    assert answer.headers["etag"] == (f'"{head}"' if head.position >= 0 else '"start"')
+
+
+def said(session: clew.Session) -> list[str]:
+    return [message["content"] for message in session.messages()]
+
+
+def test_rewind_undo_redo(session: clew.Session, client: httpx.Client) -> None:
+    there = session.head
+    stands(session, post(client, "rewind", {"to": 1}))
+    assert said(session) == ["0", "1"]
+    stands(session, post(client, "undo"))
+    assert session.head == there
+    stands(session, post(client, "redo", {}))
+    assert said(session) == ["0", "1"]
+    nothing = post(client, "redo")
+    assert (nothing.status_code, nothing.json()["code"]) == (409, "nothing_to_undo")
+
+
+def test_a_dry_run_moves_nothing(session: clew.Session, client: httpx.Client) -> None:
+    before = session.head
+    session.rewind(1)
+    answer = post(client, "undo", {"dry_run": True})
+    assert answer.json()["head"] == {"branch": before.branch, "position": before.position}
+    assert said(session) == ["0", "1"]
+
+
+def test_a_place_is_a_position_a_name_an_id_or_a_head(session: clew.Session, client: httpx.Client) -> None:
+    session.checkpoint("half")
+    second = list(session.entries())[1]
+    head = session.head
+    places: tuple[tuple[Any, list[str]], ...] = (
+        (2, ["0", "1", "2"]),
+        ("half", ["0", "1", "2", "3"]),
+        (second.id, ["0", "1"]),
+        ({"branch": head.branch, "position": 0}, ["0"]),
+        ("start", []),
+        ({"branch": "", "position": -1}, []),
+    )
+    for to, left in places:
+        stands(session, post(client, "rewind", {"to": to}))
+        assert said(session) == left, to
+    for to in ("nowhere", 99, -1, "", {"branch": head.branch, "position": 99}):
+        answer = post(client, "rewind", {"to": to})
+        assert (answer.status_code, answer.json()["code"]) == (404, "checkpoint_not_found"), to
+    for bad in (
+        {},
+        {"to": None},
+        {"to": True},
+        {"to": 1.5},
+        {"to": 1, "on_conflict": "x"},
+        {"to": 1, "x": 1},
+    ):
+        assert post(client, "rewind", bad).status_code == 422, bad
+
+
+MOVES: list[tuple[str, Any]] = [
+    ("rewind", {"to": 1}),
+    ("undo", {}),
+    ("redo", {}),
+    ("compact", {"text": "short"}),
+    ("truncate", {"keep_last": 1}),
+    ("replace", {"messages": [{"a": 1}]}),
+    ("clear", {}),
+    ("fork", {"id": "f"}),
+]
+
+
+@pytest.mark.parametrize(("what", "body"), MOVES)
+def test_a_move_by_a_reader_of_an_old_head_is_refused(
+    server: Running, session: clew.Session, client: httpx.Client, what: str, body: Any
+) -> None:
+    session.rewind(2)
+    if what == "redo":
+        session.undo()
+    old = client.get(A).headers["etag"]
+    session.append(user("meanwhile"))
+    before = session.info
+    answer = post(client, what, body, if_match=old)
+    assert (answer.status_code, answer.json()["code"]) == (412, "head_moved")
+    assert answer.json()["head"] == {"branch": before.head.branch, "position": before.head.position}
+    assert session.info == before
+    assert server.store.find("f") is None
+    now = client.get(A).headers["etag"]
+    assert post(client, what, body, if_match=now).status_code in (200, 201)
+
+
+@pytest.mark.parametrize(("what", "body"), [move for move in MOVES if move[0] != "fork"])
+def test_a_move_needs_the_lease(session: clew.Session, client: httpx.Client, what: str, body: Any) -> None:
+    session.rewind(2)
+    if what == "redo":
+        session.undo()
+    secret = client.post(f"{A}/runs", json={}).json()["secret"]
+    held = post(client, what, body)
+    assert (held.status_code, held.json()["code"]) == (423, "lease_held")
+    assert post(client, what, body, clew_lease=secret).status_code == 200
+
+
+def test_compact(session: clew.Session, client: httpx.Client) -> None:
+    answer = post(client, "compact", {"text": "in short", "upto": 1, "tokens": 5})
+    stands(session, answer)
+    assert answer.json()["entry"]["kind"] == "compaction"
+    assert [message["content"] for message in session.context()] == ["in short", "2", "3"]
+    message = '{ "role": "user", "content":"as\\u0020it is" }'
+    content = f'{{"messages": [{message}]}}'
+    sent = client.post(f"{A}/compact", content=content, headers={"content-type": "application/json"})
+    stands(session, sent)
+    assert message.encode() in list(session.entries())[-1].raw
+    several: list[Any] = [{}, {"text": "x", "messages": [{}]}, {"text": " "}, {"messages": []}]
+    for bad in (*several, {"messages": [1]}):
+        assert post(client, "compact", bad).status_code == 422, bad
+
+
+def test_truncate(session: clew.Session, client: httpx.Client) -> None:
+    answer = post(client, "truncate", {"keep_last": 2})
+    stands(session, answer)
+    assert answer.json()["entry"]["kind"] == "truncation"
+    assert [message["content"] for message in session.context()] == ["2", "3"]
+    nothing = post(client, "truncate", {"keep_last": 50})
+    stands(session, nothing)
+    assert "entry" not in nothing.json()
+    assert post(client, "truncate", {"keep_last": -1}).status_code == 422
+
+
+def test_replace(session: clew.Session, client: httpx.Client) -> None:
+    first = list(session.entries())[:2]
+    answer = post(client, "replace", {"messages": [user("0"), user("1"), user("new")], "user_turns": 9})
+    stands(session, answer)
+    assert said(session) == ["0", "1", "new"]
+    assert session.info.user_turns == 9
+    assert [one["id"] for one in answer.json()["data"]][:2] == [entry.id for entry in first]
+    stands(session, post(client, "replace", {"messages": []}))
+    assert said(session) == []
+    session.undo()
+    assert said(session) == ["0", "1", "new"]
+
+
+def test_clear(session: clew.Session, client: httpx.Client) -> None:
+    stands(session, post(client, "clear"))
+    assert said(session) == []
+    session.undo()
+    assert said(session) == ["0", "1", "2", "3"]
+
+
+def test_the_summary_rewinds(session: clew.Session, client: httpx.Client) -> None:
+    assert client.get(f"{A}/summary").json() == {"summary": None}
+    before = session.head
+    stands(session, client.put(f"{A}/summary", json={"summary": "so far"}))
+    assert client.get(f"{A}/summary").json() == {"summary": "so far"} == {"summary": session.summary}
+    session.rewind(before)
+    assert client.get(f"{A}/summary").json() == {"summary": None}
+    assert client.put(f"{A}/summary", json={}).status_code == 422
+
+
+def test_the_history_of_moves(session: clew.Session, client: httpx.Client) -> None:
+    session.rewind(1)
+    session.undo()
+    session.clear()
+    known = json.loads(msgspec.json.encode(session.moves()))
+    assert client.get(f"{A}/moves").json() == {"data": known, "cursor": None}
+    first = client.get(f"{A}/moves", params={"limit": 2})
+    rest = client.get(first.links["next"]["url"])
+    assert first.json()["data"] + rest.json()["data"] == known
+    assert client.get(f"{A}/moves", params={"cursor": "x"}).status_code == 422
+
+
+# -- forks
+
+
+def test_a_fork_shares_what_came_before(server: Running, session: clew.Session, client: httpx.Client) -> None:
+    made = post(client, "fork", {"id": "f/1", "at": 1})
+    assert made.status_code == 201
+    assert made.headers["location"] == f"{S}/f%2F1"
+    fork = server.store.get("f/1")
+    assert said(fork) == ["0", "1"]
+    assert made.json() == json.loads(msgspec.json.encode(fork.info))
+    unnamed = post(client, "fork")
+    assert unnamed.json()["id"] == "a#fork-1"
+    assert client.get(unnamed.headers["location"]).json()["id"] == "a#fork-1"
+    taken = post(client, "fork", {"id": "f/1"})
+    assert (taken.status_code, taken.json()["code"]) == (409, "session_exists")
+
+
+def test_the_tree(session: clew.Session, client: httpx.Client) -> None:
+    session.fork("f", at=1).append(user("f"))
+    session.checkpoint("here", state={"a": 1})
+    session.rewind(0)
+    session.append(user("other"))
+    tree = session.tree()
+    answer = client.get(f"{A}/tree").json()
+    assert answer == json.loads(msgspec.json.encode(tree))
+    assert set(answer["heads"]) == {"a", "f"}
+    assert answer["checkpoints"][0]["state"] == {"a": 1}
+
+
+# -- files
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    found = tmp_path / "project"
+    found.mkdir()
+    (found / "a.txt").write_text("before")
+    return found
+
+
+def test_files_are_refused_unless_the_server_allows_it(
+    session: clew.Session, client: httpx.Client, project: Path
+) -> None:
+    session.checkpoint("c", files=project)
+    (project / "a.txt").write_text("after")
+    for what, body in (
+        ("rewind", {"to": "c", "files": True}),
+        ("rewind", {"to": "c", "files": str(project)}),
+    ):
+        answer = post(client, what, body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "files_not_allowed")
+    put = client.put(f"{A}/checkpoints/d", json={"files": str(project)})
+    assert (put.status_code, put.json()["code"]) == (403, "files_not_allowed")
+    session.rewind("c", files=True)
+    for dry_run in (True, False):
+        undo = post(client, "undo", {"dry_run": dry_run})
+        assert (undo.status_code, undo.json()["code"]) == (403, "files_not_allowed")
+    assert (project / "a.txt").read_text() == "before"
+
+
+def test_files_move_with_the_head_where_it_is_allowed(serve: Callable[..., Running], project: Path) -> None:
+    server = serve(allow_files=True)
+    session = server.store.create("a")
+    session.append(user("0"), user("1"))
+    with server.client() as client:
+        made = client.put(f"{A}/checkpoints/c", json={"files": str(project), "state": 1})
+        assert made.status_code == 200, made.text
+        assert session.get_checkpoint("c").snapshot == made.json()["snapshot"] is not None
+        (project / "a.txt").write_text("after")
+        session.append(user("2"))
+        answer = post(client, "rewind", {"to": "c", "files": True})
+        stands(session, answer)
+        assert (project / "a.txt").read_text() == "before"
+        assert answer.json()["files"]["root"] == str(project)
+        plan = post(client, "undo", {"dry_run": True})
+        assert (project / "a.txt").read_text() == "before"
+        assert plan.json()["files"] is not None
+        stands(session, post(client, "undo"))
+        assert (project / "a.txt").read_text() == "after"
+        refused = post(client, "redo", {}, if_match=f'"{session.head}"')
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+        stands(session, post(client, "redo"))
+        assert (project / "a.txt").read_text() == "before"
+    _, token = add_token(server.store, "writer", scopes=["write"])
+    with server.client(token) as client:
+        for what in ("undo", "rewind"):
+            answer = post(client, what, {"to": "c", "files": True} if what == "rewind" else {})
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
