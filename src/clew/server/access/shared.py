@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import msgspec
 
 from clew.core.conversation.history import read_path, standing_at
-from clew.core.conversation.points import path_of
+from clew.core.conversation.points import Point, path_of
 from clew.core.log.ids import parse_entry_id
+from clew.core.log.tree import locate
 from clew.core.redact.redactor import Redactor
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidError, SessionNotFoundError
 from clew.model import Context, Head, Page, Tree, UsageTotals
@@ -84,6 +85,7 @@ class SharedSession(Session):
     def __init__(self, session: Session, principal: Principal) -> None:
         super().__init__(session._scope, session._access)
         self._shared_at = _place(principal.head)
+        self._redactor = Redactor() if principal.redact else None
 
     @contextmanager
     def _look(self) -> Iterator[tuple[Reader, SessionRow]]:
@@ -102,23 +104,48 @@ class SharedSession(Session):
         raise Problem(403, "shared_only", "A share shows one session only", "it can only be read")
 
     def _entry_pages(self, **options: Any) -> Iterator[list[Entry]]:
-        for name in ("at", "label"):
-            if options.get(name) is not None:
-                raise InvalidError(f"a share takes no `{name}`: it shows one path, as it is")
-        for name in ("before", "after"):
-            point = options.get(name)
-            if isinstance(point, str) and parse_entry_id(point) is None:  # a checkpoint is not shared
-                raise EntryNotFoundError(self.id, point)
+        if options.get("label") is not None:
+            raise InvalidError("a share takes no `label`: what stands beside entries is not shared")
+        for name in ("at", "before", "after"):
+            options[name] = self._on_path(options.get(name))
+        options["at"] = options["at"] or self._shared_at
         with self._look():
             pass  # the place that is shared may be gone
-        pages = super()._entry_pages(**{**options, "at": self._shared_at})
-        for page in pages:
-            yield [_bare(entry) for entry in page]
+        for page in super()._entry_pages(**options):
+            yield [self._shown(entry) for entry in page]
+
+    def _on_path(self, point: Point | None) -> Head | int | None:
+        """A point of the path that is shared. EntryNotFoundError: it lies elsewhere, or is a checkpoint."""
+        if point is None:
+            return None
+        head = point if isinstance(point, Head) else parse_entry_id(getattr(point, "id", str(point)))
+        with self._look() as (reader, row):
+            segments = path_of(reader, row.head)
+            if isinstance(point, int) and 0 <= point <= row.head.position:
+                return Head(reader.get_branch(locate(segments, point)).uid, point)
+            branch = None if head is None else reader.find_branch(head.branch)
+            is_there = head is not None and branch is not None and head.position <= row.head.position
+            if is_there and head and branch and locate(segments, head.position) == branch.branch:
+                return head
+        if head == START:
+            return head
+        raise EntryNotFoundError(self.id, point)
+
+    def _shown(self, entry: Entry) -> Entry:
+        """Without what others noted beside it, and without secrets if the share says so."""
+        bare = msgspec.structs.replace(entry, annotations={})
+        return bare if self._redactor is None else self._redactor.entry(bare)
 
     def context(self, **options: Any) -> Context:
-        if options.get("at") is not None:
-            raise InvalidError("a share takes no `at`: it shows one path, as it is")
-        return super().context(**options)
+        found = super().context(**{**options, "at": self._on_path(options.get("at"))})
+        if self._redactor is None:
+            return found
+        return Context([self._redactor.value(one, "context") for one in found], found.report)
+
+    @property
+    def summary(self) -> str | None:
+        found = super().summary
+        return found if found is None or self._redactor is None else self._redactor.text(found, "summary")
 
     def messages(self, **options: Any) -> list[dict[str, Any]]:
         options = {"last": None, "before": None, "after": None, "newest_first": False, **options}
@@ -127,21 +154,12 @@ class SharedSession(Session):
 
     def entry(self, id: str) -> Entry:
         """One entry, if it lies on the path that is shared."""
-        head = parse_entry_id(id)
+        place = self._on_path(id)
+        if not isinstance(place, Head) or place.position < 0:
+            raise EntryNotFoundError(self.id, id)
         with self._look() as (reader, row):
             segments = path_of(reader, row.head)
-            branch = None if head is None else reader.find_branch(head.branch)
-            on_path = (
-                head is not None
-                and branch is not None
-                and any(
-                    part.branch == branch.branch and part.first <= head.position <= part.last
-                    for part in segments
-                )
-            )
-            if head is None or not on_path:
-                raise EntryNotFoundError(self.id, id)
-            return _bare(read_path(reader, segments, head.position, head.position)[0])
+            return self._shown(read_path(reader, segments, place.position, place.position)[0])
 
     @property
     def info(self) -> SessionInfo:
@@ -152,9 +170,12 @@ class SharedSession(Session):
             with self._look() as (reader, row):
                 last = read_path(reader, path_of(reader, row.head), row.head.position, row.head.position)
             ended = last[-1].time if last else info.created_at
-            fixed = {"preview": "", "status": "completed", "updated_at": ended}
+            info = msgspec.structs.replace(info, preview="")
+            fixed = {"status": "completed", "updated_at": ended}
         return msgspec.structs.replace(
             info,
+            title=self._clean(info.title),
+            preview=self._clean(info.preview),
             workspace=None,
             workspace_given=None,
             tags=(),
@@ -170,6 +191,9 @@ class SharedSession(Session):
             idle_timeout=None,
             **fixed,
         )
+
+    def _clean(self, text: Any) -> Any:
+        return text if text is None or self._redactor is None else self._redactor.text(text, "session")
 
     def checkpoints(self) -> list[Checkpoint]:
         return []
@@ -192,18 +216,29 @@ class SharedSession(Session):
 
 
 def without_secrets(answer: Answer, route: Route) -> Answer:
-    """What a share is told, with everything replaced that looks like a secret."""
+    """What a share is told, once more without all that looks like a secret; and without the hashes of what is
+    stored, by which a short secret could be guessed."""
     clean = Redactor()
+    answer.etag = None
+    media_type = answer.media_type or route.media_type
     if answer.stream is not None:
-        if (answer.media_type or route.media_type).startswith(EVENTS):
+        if media_type.startswith(EVENTS):
             answer.stream = _clean_frames(cast("AsyncIterator[bytes]", answer.stream), clean)
         return answer  # an export: `SharedStore.export` has done it
-    media_type = answer.media_type or route.media_type
-    if not media_type.startswith("application/json"):
-        return answer
-    raw = answer.value if isinstance(answer.value, bytes) else msgspec.json.encode(answer.value)
-    answer.value = clean.raw(raw, route.path)
+    if media_type.startswith("application/json"):
+        raw = answer.value if isinstance(answer.value, bytes) else msgspec.json.encode(answer.value)
+        answer.value = _cleaned(raw, clean)
     return answer
+
+
+def _cleaned(raw: bytes, clean: Redactor) -> bytes:
+    value = msgspec.json.decode(clean.raw(raw, "an answer"))
+    if isinstance(value, dict):
+        entries = value.get("data")
+        for one in (value, *(entries if isinstance(entries, list) else ())):
+            if isinstance(one, dict):
+                one.pop("hash", None)
+    return msgspec.json.encode(value)
 
 
 async def _clean_frames(pieces: AsyncIterator[bytes], clean: Redactor) -> AsyncIterator[bytes]:
@@ -219,18 +254,13 @@ def _clean_line(line: bytes, clean: Redactor) -> bytes:
     name, colon, value = line.partition(b":")
     if name != b"data" or not colon:
         return line
-    return b"data: " + clean.raw(value.strip(), "a frame")
+    return b"data: " + _cleaned(value.strip(), clean)
 
 
 def _place(text: str | None) -> Head | None:
     if text is None:
         return None
     return START if text == "start" else parse_entry_id(text) or START
-
-
-def _bare(entry: Entry) -> Entry:
-    """Without what others noted beside it."""
-    return msgspec.structs.replace(entry, annotations={})
 
 
 def _refuse(self: SharedSession, *_: Any, **__: Any) -> NoReturn:
