@@ -279,19 +279,22 @@ class Viewer:
     def _words(self, block: Block, turn: Turn, entry: Entry) -> str:
         match block.kind:
             case "text" if turn.mark:
-                return visible_line(
-                    f"{block.name}: {snippet(block.text, LINE)}" if block.text else block.name or ""
-                )
+                return f"{block.name}: {_short(block.text)}" if block.text else block.name or ""
             case "text":
                 own = own_words(block.text) if turn.speaker == "user" else block.text
-                return visible_line(snippet(own, LINE))
+                return _short(own)
             case "call" | "result":
                 told = self._told(block, block if block.kind == "call" else self._call_of(block, entry))
-                return str(told) if told is not None else visible_line(snippet(block.text, LINE))
+                return str(told) if told is not None else _short(block.text)
             case "media":
                 return visible_line(f"[{block.media.type or block.text if block.media else block.text}]")
             case _:
-                return "" if len(turn.blocks) > 1 else visible_line(snippet(block.text, LINE))
+                return "" if len(turn.blocks) > 1 else _short(block.text)
+
+
+def _short(text: str) -> str:
+    """The beginning of a text, on one line, without what acts on a terminal."""
+    return snippet(visible_line(text[: 4 * LINE]), LINE)
 
 
 def _said(block: Block, turn: Turn) -> str:

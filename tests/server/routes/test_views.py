@@ -1,0 +1,211 @@
+"""Entries as people read them: blocks, HTML and lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+import clew
+from clew.exporters.tools import summary
+from clew.server.routing import encoded
+from tests.exporters.payloads import payloads, session_of
+from tests.server.conftest import Running
+
+A = "/api/v1/sessions/a"
+
+
+def calling(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": id, "name": name, "input": arguments}],
+    }
+
+
+def result(id: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text, **more}]}
+
+
+@pytest.fixture
+def session(server: Running) -> clew.Session:
+    return server.store.create("a", workspace="/w")
+
+
+def shown(client: httpx.Client, view: str, **params: Any) -> list[Any]:
+    answer = client.get(f"{A}/entries", params={"view": view, **params})
+    assert answer.status_code == 200, answer.text
+    found: list[Any] = answer.json()["data"]
+    return found
+
+
+def test_blocks_have_text_and_html(session: clew.Session, client: httpx.Client) -> None:
+    session.append(
+        {"role": "user", "content": "Fix **it**"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm *well*", "signature": "s"},
+                {"type": "text", "text": "```python\nx = 1\n```"},
+            ],
+        },
+    )
+    user, assistant = shown(client, "blocks")
+    assert (user["speaker"], user["prompt"]) == ("user", "Fix **it**")
+    assert user["blocks"] == [{"kind": "text", "text": "Fix **it**", "html": user["blocks"][0]["html"]}]
+    assert "<strong>it</strong>" in user["blocks"][0]["html"]
+    assert assistant["speaker"] == "assistant"
+    assert "prompt" not in assistant
+    thinking, text = assistant["blocks"]
+    assert (thinking["kind"], thinking["text"]) == ("thinking", "hm *well*")
+    assert "<em>well</em>" in thinking["html"]
+    assert "<pre><code" in text["html"]
+    assert "message" not in user
+
+
+def test_a_call_has_its_line_and_the_result_tells_the_outcome(
+    session: clew.Session, client: httpx.Client
+) -> None:
+    session.append(
+        calling("c1", "Edit", file_path="/w/auth.py", old_string="a\nb", new_string="a\nc"),
+        result("c1", "The file was updated."),
+        calling("c2", "Bash", command="pytest -q"),
+        result("c2", "1 failed, 3 passed in 0.1s", is_error=True),
+    )
+    edit, edited, ran, failed = (entry["blocks"][0] for entry in shown(client, "blocks"))
+    assert edit["kind"] == "call"
+    assert edit["call"] == edited["call"] == "c1"
+    assert edit["line"]["text"] == summary(
+        "Edit", {"file_path": "/w/auth.py", "old_string": "a\nb", "new_string": "a\nc"}, workspace="/w"
+    )
+    assert (edit["line"]["verb"], edit["line"]["subject"]) == ("Edit", "auth.py")
+    assert "+1" in edit["line"]["outcome"]
+    assert '<span class="l gi">+c</span>' in edit["html"]
+    assert edited["name"] == "Edit"
+    assert ran["line"]["family"] == "shell"
+    assert "pytest -q" in ran["html"]
+    assert failed["is_error"] is True
+    assert failed["line"]["failed"] is True
+    assert "1 failed" in failed["line"]["outcome"]
+
+
+def test_a_result_knows_its_call_on_the_page_before(session: clew.Session, client: httpx.Client) -> None:
+    session.append(calling("c", "Bash", command="ls"), *({"role": "user", "content": "x"} for _ in range(5)))
+    session.append(result("c", "a.txt"))
+    (alone,) = shown(client, "blocks", last=1)
+    assert alone["blocks"][0]["name"] == "Bash"
+    assert alone["blocks"][0]["line"]["text"].startswith("Ran ls")
+    single = client.get(f"{A}/entries/{alone['id']}", params={"view": "line"}).json()
+    assert single["line"].startswith("Ran ls")
+
+
+def test_one_piece_of_html(session: clew.Session, client: httpx.Client) -> None:
+    session.append(
+        {"role": "user", "content": "*hi*"}, calling("c", "Bash", command="ls"), result("c", "a.txt")
+    )
+    user, call, answer = (entry["html"] for entry in shown(client, "html"))
+    assert "<em>hi</em>" in user
+    assert "<details" in call
+    assert "no result" not in call
+    assert "a.txt" in answer
+
+
+def test_one_line(session: clew.Session, client: httpx.Client) -> None:
+    session.append(
+        {"role": "user", "content": "first\n\x1b[31msecond\x07"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I look."},
+                *calling("c", "Read", file_path="/w/a.py")["content"],
+            ],
+        },
+        result("c", "1\tx\n2\ty"),
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
+            ],
+        },
+    )
+    session.compact("in short")
+    lines = [entry["line"] for entry in shown(client, "line")]
+    assert lines[0].startswith("first second")
+    assert lines[1] == "I look. · Read a.py"
+    assert lines[2].startswith("Read a.py (2 lines)")
+    assert lines[3] == "[image/png]"
+    assert lines[4].endswith(": in short")
+    assert all(re.fullmatch(r"[^\x00-\x1f\x7f]*", line) for line in lines)
+
+
+def test_marks_are_told(session: clew.Session, client: httpx.Client) -> None:
+    session.append({"role": "user", "content": "x"})
+    session.compact("short **words**")
+    session.truncate(0)
+    _, compaction, truncation = shown(client, "blocks")
+    assert (compaction["kind"], compaction["speaker"]) == ("compaction", "mark")
+    assert "<strong>words</strong>" in compaction["blocks"][0]["html"]
+    assert "Truncated" in truncation["blocks"][0]["html"]
+
+
+@pytest.mark.parametrize("view", ["blocks", "html"])
+def test_s11_nothing_in_a_message_becomes_a_tag(server: Running, client: httpx.Client, view: str) -> None:
+    """The corpus that exported pages are tried with."""
+    id = session_of(server.store, payloads("https://evil.example"))
+    longest = max(server.store.get(id).tree().branches, key=lambda branch: branch.last)
+    place = f"/api/v1/sessions/{encoded(id)}/entries"
+    url: str | None = f"{place}?view={view}&limit=200&at={longest.id}.{longest.last}&large=true"
+    count = 0
+    while url:
+        answer = client.get(url)
+        for entry in answer.json()["data"]:
+            pieces = [entry["html"]] if view == "html" else [one.get("html", "") for one in entry["blocks"]]
+            for piece in pieces:
+                _check(piece)
+                count += 1
+        url = answer.links.get("next", {}).get("url")
+    assert count > 500
+
+
+KNOWN = {
+    "a", "b", "blockquote", "br", "code", "del", "details", "div", "em", "h3", "h4", "h5", "h6", "hr", "i",
+    "img", "li", "ol", "p", "pre", "s", "span", "strong", "summary", "table", "tbody", "td", "th", "thead",
+    "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {"class", "data-n", "href", "title", "rel", "target", "start", "src", "alt", "id", "aria-hidden"}
+
+
+def _check(piece: str) -> None:
+    """By a real parser: only known tags and attributes, links of known schemes, pictures inside the page."""
+    from html.parser import HTMLParser
+
+    class Strict(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag in KNOWN, (tag, piece)
+            for name, value in attrs:
+                assert name in ATTRIBUTES, (name, piece)
+                if name == "href":
+                    assert (value or "").startswith(("http://", "https://", "mailto:", "#")), piece
+                if name == "src":
+                    assert (value or "").startswith("data:image/"), piece
+
+    Strict().feed(piece)
+
+
+def test_two_hundred_entries_are_quick(session: clew.Session, client: httpx.Client) -> None:
+    """Not a benchmark: what would be ten times too slow is found."""
+    for number in range(50):
+        session.append(
+            {"role": "user", "content": f"Please look at file {number}, it fails."},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": f"I **look** at `f{number}.py`:\n\n1. a\n2. b"}],
+            },
+            calling(f"c{number}", "Bash", command=f"cat f{number}.py"),
+            result(f"c{number}", "x = 1\n" * 20),
+        )
+    shown(client, "blocks", limit=200)
+    answer = client.get(f"{A}/entries", params={"view": "blocks", "limit": 200})
+    assert len(answer.json()["data"]) == 200
+    assert answer.elapsed.total_seconds() < 0.5
