@@ -90,6 +90,8 @@ class Stream:
         self.received = 0
         self.is_over = False
         self._raw = b""
+        self._left = 0
+        """Of the chunk that is coming."""
         self._head: dict[str, str] | None = None
         self.status = 0
 
@@ -139,18 +141,21 @@ class Stream:
         return data
 
     def _unchunked(self) -> bytes:
+        """What has come of the body, also of a chunk that is not whole yet."""
         found = []
-        while True:
-            size, end, rest = self._raw.partition(b"\r\n")
+        while self._raw:
+            if self._left:
+                piece, self._raw = self._raw[: self._left], self._raw[self._left :]
+                self._left -= len(piece)
+                found.append(piece)
+                continue
+            size, end, rest = self._raw.removeprefix(b"\r\n").partition(b"\r\n")
             if not end:
                 break
-            length = int(size, 16)
-            if len(rest) < length + 2:
-                break
-            if not length:
+            self._left, self._raw = int(size, 16), rest
+            if not self._left:
                 self.is_over = True
-            found.append(rest[:length])
-            self._raw = rest[length + 2 :]
+                break
         return b"".join(found)
 
     def kill(self) -> None:

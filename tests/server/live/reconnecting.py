@@ -1,0 +1,191 @@
+"""A client that is killed at random bytes and comes back, while processes write and servers are killed.
+
+    python -m tests.server.live.reconnecting sqlite:////tmp/x.db 1000 [seed]
+
+At the end it has exactly what the sessions have, and on the way no frame was missed and none came twice.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+import clew
+from clew.errors import ClewError
+from clew.session import Session
+from clew.store import Store
+from tests.server.live.client import Copy, Event, Missed, Stream
+from tests.support.children import Child
+
+TOKEN: Final = "token-of-the-campaign"
+SESSIONS: Final = ("a", "b")
+RESTART: Final = 40
+"""After so many connections the server is killed, and another one takes its place."""
+
+
+class Seen(msgspec.Struct):
+    """What a campaign came across."""
+
+    connections: int = 0
+    frames: int = 0
+    moves: int = 0
+    servers: int = 1
+    bytes: int = 0
+    entries: int = 0
+
+
+def campaign(url: str, connections: int, seed: int, path: str = "/sessions/a/live") -> Seen:
+    """Follow the sessions of a store until there were so many connections. Missed: a frame did not fit."""
+    chance = random.Random(seed)
+    with clew.open(url) as store:
+        for id in SESSIONS:
+            store.session(id)
+    seen = Seen()
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    writers = [Child(write, url, seed + number) for number in range(2)]
+    server = Child(serve, url, listener)
+    server.hear()
+    client = Client(address, path)
+    try:
+        while seen.connections < connections:
+            seen.connections += 1
+            client.connect(int(chance.expovariate(1 / 6000)), seen)
+            if seen.connections % RESTART == 0:
+                server.kill()
+                server.wait()
+                server = Child(serve, url, listener)
+                server.hear()
+                seen.servers += 1
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+        client.finish(url, seen)
+    finally:
+        for child in (server, *writers):
+            if child.status is None:
+                child.kill()
+                child.wait()
+        listener.close()
+    return seen
+
+
+class Client:
+    """Has nothing but frames, and the id of the last one."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self._address = address
+        self._path = f"/api/v1{path}"
+        self.copies = {id: Copy() for id in (SESSIONS if "session=" in path else SESSIONS[:1])}
+        self._last_id = ""
+
+    def _open(self) -> Stream:
+        beginning = "?after=start" if "?" not in self._path else "&after=start"
+        path = self._path if self._last_id else self._path + beginning
+        return Stream(self._address, path, TOKEN, self._last_id or None)
+
+    def connect(self, most: int, seen: Seen) -> None:
+        """Read so many bytes, and die."""
+        stream = self._open()
+        try:
+            for event in stream.events(most):
+                self._apply(event, seen)
+        except ConnectionError:
+            pass  # the server was killed before
+        finally:
+            if stream.status not in (0, 200):
+                raise Missed(f"a resume was answered with {stream.status}")
+            seen.bytes += stream.received
+            stream.kill()
+
+    def _apply(self, event: Event, seen: Seen) -> None:
+        if event.has_id:
+            self._last_id = event.id
+        seen.frames += 1
+        seen.moves += event.event == "moved"
+        seen.entries += event.event == "entry"
+        if event.event != "bye":
+            self.copies[event.data["session"]].apply(event)
+
+    def finish(self, url: str, seen: Seen) -> None:
+        """Nothing is written any more: read what is left, and compare."""
+        with clew.open(url) as store, self._open() as stream:
+            events = stream.events()
+            while not all(_is_at_head(store, id, copy) for id, copy in self.copies.items()):
+                self._apply(next(events), seen)
+            for id, copy in self.copies.items():
+                s = store.get(id)
+                if copy.messages != s.messages():
+                    raise Missed(f"session {id} is another one here than there")
+                if [entry["id"] for entry in copy.entries] != [entry.id for entry in s.entries()]:
+                    raise Missed(f"session {id} has other entries here than there")
+
+
+def _is_at_head(store: Store, id: str, copy: Copy) -> bool:
+    head = store.get(id).head
+    here = copy.entries[-1]["id"] if copy.entries else ""
+    return here == (f"{head.branch}.{head.position}" if head.position >= 0 else "")
+
+
+def serve(tell: Callable[[Any], None], url: str, listener: socket.socket) -> None:
+    """A server, until it is killed."""
+    import uvicorn
+
+    from clew.server import app
+
+    with clew.open(url) as store:
+        application = app(store, token=TOKEN, hosts=(f"127.0.0.1:{listener.getsockname()[1]}",), rate=1e6)
+        config = uvicorn.Config(application, log_level="error", lifespan="off")
+        tell("there")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def write(tell: Callable[[Any], None], url: str, seed: int) -> None:
+    """Append, rewind, undo, redo, replace, compact, clear, fork: for ever."""
+    chance = random.Random(seed)
+    with clew.open(url) as store:
+        number = 0
+        while True:
+            s = store.get(chance.choice(SESSIONS))
+            number += 1
+            try:
+                _act(s, chance, f"{seed}-{number}")
+            except ClewError as exc:
+                tell(type(exc).__name__)
+            time.sleep(chance.expovariate(1 / 0.01))
+
+
+def _act(s: Session, chance: random.Random, name: str) -> None:
+    head = s.head.position
+    kind = chance.random()
+    if kind < 0.6 or head < 2:
+        s.append(*({"role": "user", "content": f"{name}.{n}"} for n in range(chance.randint(1, 4))))
+    elif kind < 0.72:
+        s.rewind(chance.randint(max(0, head - 20), head))
+    elif kind < 0.80:
+        s.undo()
+    elif kind < 0.86:
+        s.redo()
+    elif kind < 0.90:
+        s.replace([{"role": "user", "content": "kept"}, {"role": "user", "content": name}])
+    elif kind < 0.94:
+        fork = s.fork()
+        (entry, *_) = fork.append({"role": "user", "content": f"fork {name}"})
+        s.rewind(entry.id)
+    elif kind < 0.98:
+        s.compact(f"so far {name}")
+    else:
+        s.clear()
+
+
+if __name__ == "__main__":
+    print(campaign(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1))
+    print(campaign(sys.argv[1], int(sys.argv[2]), 2, "/live?session=a&session=b"))
