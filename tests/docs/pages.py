@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+) *(?P<language>[\w-]*)")
-_PRINTS = re.compile(r"# prints: ?(.*)$")
+_PRINTS = re.compile(r"(?:#|//) prints: ?(.*)$")
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+(?:\([^()\s]*\))?)\)")
 _INLINE_CODE = re.compile(r"(`+).*?\1")
 _HEADING = re.compile(r"^#{1,6} +(.*?) *#*$")
@@ -44,7 +44,14 @@ def all_pages() -> list[Path]:
 
 def pages_that_run() -> list[Path]:
     """README, tutorial and how-to: what people copy from."""
-    return [ROOT / "README.md", *sorted([*DOCS.glob("tutorial/*.md"), *DOCS.glob("how-to/*.md")])]
+    found = sorted([*DOCS.glob("tutorial/*.md"), *DOCS.glob("how-to/*.md")])
+    return [ROOT / "README.md", *(page for page in found if page not in server_pages())]
+
+
+def server_pages() -> list[Path]:
+    """Those whose code needs a server that runs: test_server_pages.py starts one."""
+    how_to = ("use-a-remote-store", "use-from-the-shell", "use-from-typescript")
+    return [DOCS / "tutorial" / "a-store-for-the-team.md", *(DOCS / "how-to" / f"{one}.md" for one in how_to)]
 
 
 def name(page: Path) -> str:
