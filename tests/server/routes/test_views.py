@@ -191,21 +191,3 @@ def _check(piece: str) -> None:
                     assert (value or "").startswith("data:image/"), piece
 
     Strict().feed(piece)
-
-
-def test_two_hundred_entries_are_quick(session: clew.Session, client: httpx.Client) -> None:
-    """Not a benchmark: what would be ten times too slow is found."""
-    for number in range(50):
-        session.append(
-            {"role": "user", "content": f"Please look at file {number}, it fails."},
-            {
-                "role": "assistant",
-                "content": [{"type": "text", "text": f"I **look** at `f{number}.py`:\n\n1. a\n2. b"}],
-            },
-            calling(f"c{number}", "Bash", command=f"cat f{number}.py"),
-            result(f"c{number}", "x = 1\n" * 20),
-        )
-    shown(client, "blocks", limit=200)
-    answer = client.get(f"{A}/entries", params={"view": "blocks", "limit": 200})
-    assert len(answer.json()["data"]) == 200
-    assert answer.elapsed.total_seconds() < 0.5
