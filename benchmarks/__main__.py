@@ -39,6 +39,7 @@ SCRIPTS = {
     "watching": "imports.watching",
     "adapters": "adapters",
     "felt": "cli.felt",
+    "serving": "serving",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"
