@@ -40,6 +40,7 @@ SCRIPTS = {
     "adapters": "adapters",
     "felt": "cli.felt",
     "serving": "serving",
+    "live": "live",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"
