@@ -31,6 +31,7 @@ from clew.server.access.browser import cookie_name
 from clew.server.access.guard import SAFE_HEADERS, Asked, Guard, as_file
 from clew.server.access.limits import Limits
 from clew.server.access.principal import NOBODY, Principal, check_reach
+from clew.server.access.secret import masked
 from clew.server.access.shared import without_secrets
 from clew.server.access.sign_in import SignIn, refused
 from clew.server.call import SMALL, Answer, Call
@@ -217,6 +218,7 @@ class Server:
             if route.body is not None:
                 most = route.max_body or self.settings.max_body if route.scope is not None else MOST_OF_NOBODY
                 content = await self._body(headers, receive, done, most)
+                sender.is_body_read = True
                 decode = partial(body_of, content, route.body, headers, most)
                 call.size = len(content)
                 arguments["body"] = decode() if call.size <= SMALL else await self.in_thread(decode)
@@ -359,18 +361,23 @@ class _Sender:
         self._headers = dict(scope["headers"])
         self.headers: dict[str, str] = {}
         """On whatever is answered."""
+        self.is_body_read = b"transfer-encoding" not in self._headers and (
+            self._headers.get(b"content-length", b"0") == b"0"
+        )
+        """Nothing of the request is still on its way."""
         self.has_begun = False
 
     async def send_problem(self, problem: Problem) -> None:
         if self._speaks_openai:
-            await self.send(error_of(problem, repeatable=b"idempotency-key" in self._headers), None)
-            return
-        answer = Answer(
-            value=problem.content,
-            status=problem.status,
-            headers=problem.headers,
-            media_type=problems.MEDIA_TYPE,
-        )
+            answer = error_of(problem, repeatable=b"idempotency-key" in self._headers)
+        else:
+            answer = Answer(
+                value=problem.content,
+                status=problem.status,
+                headers=problem.headers,
+                media_type=problems.MEDIA_TYPE,
+            )
+        answer.value = masked(encode(answer.value))
         await self.send(answer, None)
 
     async def send(self, answer: Answer, route: Route | None) -> None:
@@ -379,6 +386,8 @@ class _Sender:
         headers = {**SAFE_HEADERS, **self.headers, **answer.headers}
         if headers["cache-control"] != "no-store":  # no cache gives one caller what another one was told
             headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "authorization, cookie")))
+        if not self.is_body_read:  # what comes is not the next request: so no other one can follow
+            headers["connection"] = "close"
         if answer.etag is not None:
             headers["etag"] = answer.etag
             if status == 200 and self._scope["method"] in ("GET", "HEAD") and self._is_known(answer.etag):

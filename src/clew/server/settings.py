@@ -57,3 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for a client to take what a stream has sent it; a slower one is cut off, and resumes."""
     heartbeat: float = 15.0
     """Seconds between the comments that keep an idle stream open."""
+
+    def __repr__(self) -> str:
+        """Without the token: settings end up in logs and tracebacks."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "token"}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"

@@ -22,6 +22,8 @@ _LENGTH: Final = 43
 """Letters of 256 bits in base 62."""
 _FORM: Final = re.compile(rf"clew_(own|[ts][a-z0-9]{{9}})_([A-Za-z0-9]{{{_LENGTH}}})")
 
+_ANYWHERE: Final = re.compile(rf"clew_([a-z0-9]{{3,16}})_[A-Za-z0-9]{{{_LENGTH}}}".encode())
+
 
 class Parsed(NamedTuple):
     """A token, taken apart."""
@@ -66,3 +68,8 @@ def is_hash_of(token: str, known: str) -> bool:
 def is_same(one: str, other: str) -> bool:
     """Whether two secrets are equal. It takes as long whether they are or not."""
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def masked(content: bytes) -> bytes:
+    """A text without the secrets of tokens: an error may repeat what it was given in the wrong place."""
+    return _ANYWHERE.sub(rb"clew_\1_***", content)

@@ -1,0 +1,162 @@
+"""What every answer carries, and how content that others wrote is served."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from clew.server.access.guard import attachment
+from tests.server.access.requests import name_of, path_of, routes, send
+from tests.server.conftest import Running
+
+Serve = Callable[..., Running]
+SHOWN = ("application/json", "application/problem+json", "text/event-stream", "text/plain", "")
+HOSTILE = (
+    'a"; filename="evil.html', "a\r\nSet-Cookie: x=1", "../../etc/passwd", "a\nb", "é☃.html", "a\x00b",
+    "a;b=c", "a" * 5000, "", "<script>alert(1)</script>.svg", "a\\b", "\u202egnp.exe", "\ud800",
+)  # fmt: skip
+
+
+def check_safe(name: str, headers: httpx.Headers) -> list[str]:
+    expected = {
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "x-frame-options": "DENY",
+    }
+    wrong = [f"{name}: {key}" for key, value in expected.items() if headers.get(key) != value]
+    policy = headers.get("content-security-policy", "")
+    if "default-src 'none'" not in policy or "frame-ancestors 'none'" not in policy or "unsafe" in policy:
+        wrong.append(f"{name}: {policy}")
+    if "server" in headers or "x-powered-by" in headers:
+        wrong.append(f"{name}: it says which server it is")
+    return wrong
+
+
+def test_s32_every_answer_says_how_it_may_be_used(server: Running) -> None:
+    session = server.store.create("login")
+    session.append({"role": "user", "content": "hello"})
+    session.set_document("doc", b"<script>alert(1)</script>")
+    entry = next(session.entries()).id
+    values = {"id": "login", "entry": entry, "name": "doc", "other": entry, "conversation_id": "login"}
+    wrong: list[str] = []
+    for token in ("owner", None):
+        with server.client() if token else server.client(None) as client:
+            for route in routes():
+                told = send(client, route, path_of(route, values), body={} if route.body else None)
+                headers = httpx.Headers(
+                    [
+                        (name, value)
+                        for name, _, value in (line.partition(": ") for line in told.headers.split("\n"))
+                    ]
+                )
+                wrong += check_safe(name_of(route), headers)
+                cached = headers["cache-control"]
+                if cached != "no-store" and (
+                    "private" not in cached or "authorization" not in headers["vary"]
+                ):
+                    wrong.append(f"{name_of(route)}: {cached}")
+                kind = headers.get("content-type", "").partition(";")[0]
+                shown = (
+                    "application/json",
+                    "application/problem+json",
+                    "text/event-stream",
+                    "text/plain",
+                    "",
+                )
+                own = route.path in ("/", "/page.js", "/page.css")
+                if (
+                    kind not in shown
+                    and not own
+                    and "attachment" not in headers.get("content-disposition", "")
+                ):
+                    wrong.append(f"{name_of(route)}: {kind} is shown")
+            for path in ("/nope", "/api/v1/nope", "/%00", "/..%2f", "/static/", "/docs", "/redoc", "/debug"):
+                answer = client.get(path)
+                wrong += check_safe(path, answer.headers)
+                assert answer.status_code in (400, 404), path
+    assert wrong == []
+
+
+def test_s32_an_error_shows_no_trace(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    server = serve()
+    secret = "inner-detail-of-the-server"
+
+    def broken(**_: object) -> None:
+        raise RuntimeError(secret)
+
+    for number, route in enumerate(server.app.router.routes):
+        if route.path == "/api/v1/stats":
+            object.__setattr__(server.app.router.routes[number], "handler", broken)
+    with server.client() as client, caplog.at_level(logging.ERROR):
+        answer = client.get("/api/v1/stats")
+    assert answer.status_code == 500
+    assert secret not in answer.text
+    assert "Traceback" not in answer.text
+    assert answer.json()["error"] in caplog.text
+
+
+def test_s32_a_document_is_saved_and_never_shown(server: Running) -> None:
+    session = server.store.create("login")
+    session.set_document("page.html", b"<script>alert(1)</script>")
+    with server.client() as client:
+        answer = client.get("/api/v1/sessions/login/documents/page.html")
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert "html" not in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_s18_a_name_of_a_file_forges_no_header(name: str) -> None:
+    headers = attachment(name)
+    told = headers["content-disposition"]
+    assert told.isascii()
+    assert told.isprintable()
+    assert told.count('"') == 2
+    assert told.startswith('attachment; filename="')
+    assert "; filename*=UTF-8''" in told
+    assert len(told) < 1200
+    plain = told.split('"')[1]
+    assert "/" not in plain
+    assert ";" not in plain
+
+
+@pytest.mark.parametrize("name", ['a"; filename="evil.html', "é☃.html", "<b>x</b>", "a\u202eb", "a;b=c"])
+def test_s18_a_document_with_any_name_is_served_with_a_name_that_forges_nothing(
+    server: Running, name: str
+) -> None:
+    from urllib.parse import quote
+
+    server.store.create("login").set_document(name, b"content")
+    with server.client() as client:
+        answer = client.get(f"/api/v1/sessions/login/documents/{quote(name, safe='')}")
+    assert answer.status_code == 200, answer.text
+    assert answer.content == b"content"
+    told = answer.headers["content-disposition"]
+    assert told.isascii()
+    assert told.count('"') in (0, 2)
+    assert "; filename=" not in told.replace('; filename="', "", 1)
+
+
+def test_s18_a_line_of_the_log_cannot_be_forged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    server = serve()
+    with server.client() as client, caplog.at_level(logging.DEBUG):
+        client.post("/api/v1/sessions", json={"id": "a\nINFO clew.audit purged by=owner", "title": "x\r\ny"})
+        client.get("/api/v1/sessions/a%0AINFO%20forged")
+        client.delete("/api/v1/sessions/a%0AINFO%20clew.audit%20purged%20by%3Downer?purge=true")
+    assert not [record.getMessage() for record in caplog.records if "\n" in record.getMessage()]
+
+
+def test_a_purge_and_a_sign_in_leave_a_line(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    server.store.create("login")
+    with server.client() as client, caplog.at_level(logging.INFO, "clew.audit"):
+        client.post("/api/v1/login", json={"token": client.headers["authorization"].split()[1]})
+        client.headers["origin"] = server.url
+        assert client.delete("/api/v1/sessions/login?purge=true").status_code == 204
+    told = [record.getMessage() for record in caplog.records if record.name == "clew.audit"]
+    assert [line.split(" by=")[0] for line in told] == ["signed in", "purged"]
+    assert json.dumps("login") in told[1]
