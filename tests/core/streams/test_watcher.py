@@ -14,7 +14,7 @@ import clew
 from clew.backends.contract import Reader
 from clew.backends.sqlite import SqliteBackend
 from clew.core.log.rows import Listed, SessionQuery
-from clew.core.streams.watch import Watcher
+from clew.core.streams.watch import MANY, SHORT_SLACK, SHORTEST_SLACK, Watcher
 from clew.store import Store
 from clew.testing.backend.base import say
 
@@ -116,3 +116,19 @@ def test_a_look_after_a_commit_does_not_read_all_that_were_active_in_the_last_mi
 def _reader(store: Store) -> type[Reader]:
     with store._engine.read() as reader:
         return type(reader)
+
+
+def test_where_very_many_sessions_are_active_a_look_goes_back_less_far(tmp_path: Path) -> None:
+    """So its cost does not grow with them; what it passes over is found by the look that goes back far."""
+    now = 1_800_000_000 * SECOND
+    with Store(SqliteBackend(tmp_path / "clew.db"), clock=lambda: now) as store:
+        watcher = Watcher(store._engine, None, LONG)
+        store.transact(lambda tx: [tx.create(f"s{number}") for number in range(MANY + 1)])
+        for _ in range(20):
+            watcher.look()
+        assert watcher._slack == SHORTEST_SLACK
+        now += 70 * SECOND
+        for number in range(20):
+            store.session(f"quiet {number}")
+            watcher.look()
+        assert watcher._slack == SHORT_SLACK

@@ -6,8 +6,8 @@ those with a notice since (see notices), and reports those that differ from the 
 
 The mark stays behind the newest activity by SLACK: a writer takes the time before it waits for its turn
 to commit, so what is older may come later. That is rare, and a look so far back costs as much as there are
-active sessions. So the look that follows a commit goes back by SHORT_SLACK only, and one that goes back all
-the way follows soon, once for many commits.
+active sessions. So the look that follows a commit goes back by SHORT_SLACK at most, and one that goes back
+all the way follows soon, once for many commits.
 
 Storage says when something was committed (see wakes): no look without a reason, but a rare one in case that
 a writer was killed before it could say so.
@@ -38,8 +38,14 @@ from clew.model.session import Change, ChangeKind
 SLACK: Final = 60_000_000
 """Microseconds: longer than any writer waits for its turn, and than clocks of machines differ."""
 SHORT_SLACK: Final = 2_000_000
+SHORTEST_SLACK: Final = 200_000
+"""Where very many sessions are active."""
+MANY: Final = 200
+"""Sessions that a look after a commit is to read, at most."""
 FULL_AFTER: Final = 1.0
-"""Seconds from a commit to the look that goes back all the way."""
+"""Seconds from a commit to the look that goes back all the way;"""
+FULL_SHARE: Final = 20
+"""and so many times as long as the last of that kind took."""
 EVERY: Final = 10.0
 """Seconds between two looks, if storage tells of nothing."""
 GAP: Final = 0.01
@@ -72,6 +78,8 @@ class Watcher:
         """The next look goes back all the way."""
         self._full_at: float | None = None
         """When that is due; None: there is no reason."""
+        self._full_took = 0.0
+        self._slack = SHORT_SLACK
         self._count = -1
         self._began = self._ended = time.monotonic()
         if after is None:
@@ -115,17 +123,19 @@ class Watcher:
         is_full = self._is_full or (self._full_at is not None and self._began >= self._full_at)
         count = self._wakes.count
         newest = min(self._mark, self._engine.now())
-        seen, news = self._changes(newest - (SLACK if is_full else SHORT_SLACK))
+        seen, news = self._changes(newest - (SLACK if is_full else self._slack))
+        self._ended = time.monotonic()
         self._count = count
         if is_full:
             self._seen, self._is_full, self._full_at = seen, False, None
+            self._full_took = self._ended - self._began
         else:
             self._seen.update(seen)
+            self._slack = _next_slack(self._slack, len(seen))
             if self._full_at is None:
-                self._full_at = self._began + FULL_AFTER
+                self._full_at = self._began + max(FULL_AFTER, FULL_SHARE * self._full_took)
         if news:
             self._mark = max(self._mark, news[-1][0])
-        self._ended = time.monotonic()
         return [one for _, one in news]
 
     def _changes(self, oldest: int) -> tuple[dict[int, _Look], list[tuple[int, News]]]:
@@ -144,6 +154,13 @@ class Watcher:
                 seen[row.sid] = look
         news.sort(key=lambda one: one[0])
         return seen, news
+
+
+def _next_slack(slack: int, found: int) -> int:
+    """Shorter where a look finds very many sessions, and longer again where it does not."""
+    if found > MANY:
+        return max(slack // 2, SHORTEST_SLACK)
+    return min(slack * 2, SHORT_SLACK) if found < MANY // 4 else slack
 
 
 def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
