@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clew.aio import AsyncStore
-    from clew.server.app import Server
+    from clew.server.application import Server
     from clew.store import Store
 
 
@@ -24,7 +24,7 @@ def app(store: Store | AsyncStore, **settings: Any) -> Server:
         store: A store that is open. The application does not close it.
         settings: Those of `clew.server.settings.Settings`.
     """
-    from clew.server.app import Server
+    from clew.server.application import Server
     from clew.server.settings import Settings
     from clew.store import Store
 

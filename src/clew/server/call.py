@@ -31,7 +31,7 @@ from clew.store import Store
 if TYPE_CHECKING:
     from clew.server.access.guard import Asked
     from clew.server.access.principal import Principal
-    from clew.server.app import Server
+    from clew.server.application import Server
     from clew.server.routing import Route
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import openai
 import pytest
 
-from clew.server.app import Server
+from clew.server.application import Server
 from clew.server.problems import Problem
 from tests.server.conftest import Running
 

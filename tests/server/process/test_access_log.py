@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from clew.server.app import Finished
+from clew.server.application import Finished
 from clew.server.process.access_log import Log, safe, safe_path
 from tests.server.process.commands import serving, until
 

@@ -10,7 +10,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from clew.server.access.tokens import add_token
-from clew.server.app import Finished
+from clew.server.application import Finished
 from clew.server.process.metrics import Metrics
 from tests.server.conftest import Running
 from tests.server.process.commands import until

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from clew.backends.registry import masked_addresses
 
 if TYPE_CHECKING:
-    from clew.server.app import Finished
+    from clew.server.application import Finished
 
 _UNSAFE: Final = re.compile(r"[^!-~]|%(?![0-9A-Fa-f]{2})|\"")
 _TOKEN: Final = re.compile(r"clew_[A-Za-z0-9_.~-]{8,}")

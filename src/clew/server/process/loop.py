@@ -15,7 +15,7 @@ import uvicorn
 from clew.server.process.protocol import Connection, Limits, State
 
 if TYPE_CHECKING:
-    from clew.server.app import Server
+    from clew.server.application import Server
     from clew.server.process.access_log import Log
 
 _TICK: Final = 1.0

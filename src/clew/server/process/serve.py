@@ -267,7 +267,7 @@ class Process:
         on_started: Callable[[], None],
         worker: int = 0,
     ) -> None:
-        from clew.server.app import Server
+        from clew.server.application import Server
         from clew.server.process.loop import Loop
         from clew.server.process.protocol import Limits
 
