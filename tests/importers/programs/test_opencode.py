@@ -319,6 +319,17 @@ INFO = {"id": "ses_1", "projectID": "pr", "directory": "/w", "title": "T", "time
 MESSAGES = (user(text("hi")), assistant(text("hello"), tool("c1", output="ok")))
 
 
+def test_s42_the_id_of_a_session_leads_to_no_other_folder(tmp_path: Path) -> None:
+    """Its messages lie in a folder that is called so: elsewhere there may be anything."""
+    elsewhere = tmp_path / "elsewhere"
+    write_json(elsewhere / "msg_1.json", {"id": "m", "role": "user", "time": {"created": T0}})
+    for id in (str(elsewhere), "../../elsewhere", "..", "a/b", "a\0b"):
+        path = write_json(tmp_path / "storage" / "session" / "pr" / "ses_1.json", {**INFO, "id": id})
+        sessions, problems = read_file(opencode, path)
+        assert sessions == []
+        assert ["cannot be that of a folder" in one.reason for one in problems] == [True]
+
+
 def exported(folder: Path) -> Path:
     messages = []
     for number, (data, parts) in enumerate(MESSAGES):

@@ -228,6 +228,20 @@ def test_a_fork_whose_source_is_gone_tells_all_it_knows(tmp_path: Path) -> None:
     assert len(read_one(pi, session_file(tmp_path, ONE, paid, header=header)).usage) == 1
 
 
+def test_a_file_has_no_say_on_places_that_are_not_its_agents(tmp_path: Path) -> None:
+    """Whether there is a file anywhere on the machine is not told by what is imported."""
+    (tmp_path / "elsewhere").mkdir()
+    private = tmp_path / "elsewhere" / "private.txt"
+    private.write_text("x")
+    paid = said("a2", "a1", "assistant", "first", usage={"input": 1, "output": 2})
+    header = {**HEADER, "timestamp": "2026-03-15T11:00:00.000Z"}
+    told = [
+        read_one(pi, session_file(tmp_path / "agent", ONE, paid, header={**header, "parentSession": source}))
+        for source in (str(private), str(tmp_path / "elsewhere" / "none.txt"), "a\0b", "/")
+    ]
+    assert [len(read.usage) for read in told] == [1, 1, 1, 1]
+
+
 def test_a_grown_file_gives_the_old_entries_the_same_names(tmp_path: Path) -> None:
     before = read_one(pi, session_file(tmp_path, ONE, TWO))
     after = read_one(pi, session_file(tmp_path, ONE, TWO, said("a3", "a2", "user", "three")))

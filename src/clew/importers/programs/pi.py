@@ -528,9 +528,11 @@ def _stored(record: dict[str, Json]) -> dict[str, Json]:
 def _birth_of_fork(path: Path, header: dict[str, Json]) -> datetime | None:
     """A fork begins with a copy of what was before it. What its source tells of is not paid again."""
     source = text(header.get("parentSession"))
-    if source is None:
+    if source is None or not Path(source).name or "\0" in source:
         return None
-    note_presence(source)
-    note_presence(path.parent / Path(source).name)
-    is_there = Path(source).is_file() or (path.parent / Path(source).name).is_file()
-    return when(header.get("timestamp")) if is_there else None
+    places = {path.parent / Path(source).name}
+    if Path(source).parent.parent == path.absolute().parent.parent:
+        places.add(Path(source))  # of another project of the same agent: no file has a say on other places
+    for place in places:
+        note_presence(place)
+    return when(header.get("timestamp")) if any(place.is_file() for place in places) else None

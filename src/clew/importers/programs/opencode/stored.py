@@ -85,10 +85,17 @@ def from_document(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> InFil
         )
         return None
     stored = InExport(whole) if "messages" in whole else InFiles(path, whole, on_problem, on_bytes)
-    if text(stored.info.get("id")):
+    id = text(stored.info.get("id"))
+    if id and (isinstance(stored, InExport) or _is_name(id)):
         return stored
-    on_problem(Problem(path=str(path), line=None, reason="the session has no id"))
+    reason = "the id of the session cannot be that of a folder" if id else "the session has no id"
+    on_problem(Problem(path=str(path), line=None, reason=reason))
     return None
+
+
+def _is_name(id: str) -> bool:
+    """Whether it names a folder in another one: what a file says must not lead elsewhere."""
+    return Path(id).name == id and id != ".." and "\0" not in id
 
 
 def _created(data: dict[str, Json]) -> float:
