@@ -81,6 +81,7 @@ STORE = [
     "delete_snapshot",
     "diff",
     "export",
+    "export_pieces",
     "find",
     "finish_restore",
     "flush",
@@ -277,7 +278,7 @@ def test_the_async_face_is_awaited(sync: type, aio: type, name: str) -> None:
     if isinstance(second, property):
         awaited = _awaited(second)
         assert awaited == (name not in KNOWN)
-    elif name in ("entries", "watch"):
+    elif name in ("entries", "export_pieces", "watch"):
         assert inspect.isasyncgenfunction(second)
     elif name in ENTERED:
         assert not inspect.iscoroutinefunction(second)

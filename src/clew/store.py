@@ -156,8 +156,8 @@ class Store:
     # arguments: it asks for `self._scope.outside(…)` before it writes.
     _READS: ClassVar = frozenset(
         {
-            "capabilities", "export", "find", "get", "interrupted", "latest", "list", "location",
-            "redaction", "removals", "retention", "search", "session", "sweep", "usage",
+            "capabilities", "export", "export_pieces", "find", "get", "interrupted", "latest", "list",
+            "location", "redaction", "removals", "retention", "search", "session", "sweep", "usage",
         }
     )  # fmt: skip
     _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
@@ -807,6 +807,11 @@ class Store:
         """
         return cast("str", _edge("clew.exporters").export(self, id, format, path, options))
 
+    def export_pieces(self, id: str, format: ExportFormat, **options: Any) -> Iterator[bytes]:
+        """The same text piece by piece, in bounded memory: to be sent somewhere."""
+        found: Iterator[bytes] = _edge("clew.exporters").pieces(self, id, format, options)
+        return found
+
     def import_path(
         self,
         path: str | os.PathLike[str],
@@ -817,6 +822,7 @@ class Store:
         strict: bool = False,
         again: bool = False,
         redact: bool | None = None,
+        name: str | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
@@ -832,6 +838,8 @@ class Store:
                 files of which nothing came are its `left_out`.
             again: Read all files, also those that did not change. It adds nothing that is there.
             redact: Whether definite secrets are replaced; None: as `redaction` says.
+            name: What the file is called instead of its path: it came through a pipe or over a network, and
+                is not kept where it is now. The store keeps no record of the place.
             on_progress: Told how far it is.
         """
         self._scope.outside("Store.import_path()")
@@ -844,6 +852,7 @@ class Store:
             strict=strict,
             again=again,
             redact=redact,
+            name=name,
             on_progress=on_progress,
         )
         return report

@@ -545,6 +545,11 @@ class AsyncStore:
     ) -> str:
         return await self._call(self._store.export, id, format, path=path, **options)
 
+    async def export_pieces(self, id: str, format: ExportFormat, **options: Any) -> AsyncIterator[bytes]:
+        pieces = await self._call(self._store.export_pieces, id, format, **options)
+        while (piece := await self._call(next, pieces, None)) is not None:
+            yield piece
+
     async def import_path(
         self,
         path: str | os.PathLike[str],
@@ -555,6 +560,7 @@ class AsyncStore:
         strict: bool = False,
         again: bool = False,
         redact: bool | None = None,
+        name: str | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         return await self._call(
@@ -566,6 +572,7 @@ class AsyncStore:
             strict=strict,
             again=again,
             redact=redact,
+            name=name,
             on_progress=on_progress,
         )
 

@@ -57,15 +57,9 @@ def export(
     store: Store, id: str, format: str, path: str | os.PathLike[str] | None, options: dict[str, Any]
 ) -> str:
     """The text of a session's file; with a path: the path that it was written to."""
-    if format not in EXPORTERS:
-        raise InvalidError(f"no export to {format!r}; there is {', '.join(EXPORTERS)}")
-    known = EXPORTERS[format]
-    exporter = _exporter(known)
-    _check_options(exporter.pieces if known.is_text else exporter.write_file, format, options)
     if path is None:
-        if not known.is_text:
-            raise InvalidError(f"an export to {format} is no text but a file: say where with path=")
-        return b"".join(exporter.pieces(store, id, **options)).decode()
+        return b"".join(pieces(store, id, format, options)).decode()
+    known, exporter = _checked(format, options)
     from clew.exporters.file import place_of, write_whole
 
     target = place_of(path)
@@ -76,8 +70,21 @@ def export(
     return str(target)
 
 
-def _exporter(known: Format) -> Exporter:
-    return cast("Exporter", import_module(f"{__name__}.{known.module}"))
+def pieces(store: Store, id: str, format: str, options: dict[str, Any]) -> Iterator[bytes]:
+    """The same, piece by piece."""
+    known, exporter = _checked(format, options)
+    if not known.is_text:
+        raise InvalidError(f"an export to {format} is no text but a file: say where with path=")
+    return exporter.pieces(store, id, **options)
+
+
+def _checked(format: str, options: dict[str, Any]) -> tuple[Format, Exporter]:
+    if format not in EXPORTERS:
+        raise InvalidError(f"no export to {format!r}; there is {', '.join(EXPORTERS)}")
+    known = EXPORTERS[format]
+    exporter = cast("Exporter", import_module(f"{__name__}.{known.module}"))
+    _check_options(exporter.pieces if known.is_text else exporter.write_file, format, options)
+    return known, exporter
 
 
 def _check_options(function: Callable[..., object], format: str, options: dict[str, Any]) -> None:

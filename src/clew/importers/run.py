@@ -56,6 +56,10 @@ MUCH: Final = 1000
 """Entries after which what was followed is made findable; a search does it for fewer."""
 
 
+PIPE: Final = "-"
+"""The name of a file that came through a pipe."""
+
+
 class Opener(Protocol):
     def __call__(self, *, writes: bool) -> Store:
         """The store that sessions are brought into, or only compared with."""
@@ -84,12 +88,13 @@ def import_path(
     on_progress: OnImportProgress | None,
     again: bool = False,
     redact: bool | None = None,
+    name: str | None = None,
 ) -> ImportReport:
     """`store` is asked when there is a session for it: so an import of nothing makes no store. `redact`:
-    whether definite secrets are replaced; None: as the policy of the store says."""
+    whether definite secrets are replaced; None: as the policy of the store says. `name` as of a `Place`."""
     return import_places(
         store,
-        [Place(path, format)],
+        [Place(path, format, name=name)],
         dry_run=dry_run,
         rename=rename,
         strict=strict,
@@ -130,7 +135,8 @@ def import_places(
             if len(places) == 1 and place.name is None:
                 raise
             if len(places) == 1:
-                raise InvalidError(str(error).replace(str(place.path), "standard input")) from error
+                called = "standard input" if place.name == PIPE else place.name or ""
+                raise InvalidError(str(error).replace(str(place.path), called)) from error
             name = str(place.path) if place.name is None else place.name
             reason = str(error).removeprefix(f"{place.path}: ").removeprefix(f"{place.path} ")
             one = Found([], [Problem(path=name, line=None, reason=reason)])

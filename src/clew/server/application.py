@@ -34,7 +34,7 @@ from clew.server.access.principal import NOBODY, Principal, check_reach
 from clew.server.access.secret import masked
 from clew.server.access.shared import without_secrets
 from clew.server.access.sign_in import SignIn, refused
-from clew.server.call import SMALL, Answer, Call
+from clew.server.call import SMALL, Answer, Call, Upload
 from clew.server.conversations.errors import error_of, is_face
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.live.hub import Hub
@@ -215,7 +215,10 @@ class Server:
                 arguments["query"] = query_of(call.query_string, route.query)
             elif call.query_string:
                 raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
-            if route.body is not None:
+            if route.body is Upload:
+                self._refuse_encoding(headers)
+                arguments["body"] = Upload(self._pieces(headers, receive, done, self.settings.max_import))
+            elif route.body is not None:
                 most = route.max_body or self.settings.max_body if route.scope is not None else MOST_OF_NOBODY
                 content = await self._body(headers, receive, done, most)
                 sender.is_body_read = True
@@ -271,10 +274,15 @@ class Server:
                 await self.in_thread(partial(call.check_visible, values["id"]))
 
     async def _body(self, headers: dict[str, str], receive: Receive, done: Finished, most: int) -> bytes:
+        return b"".join([piece async for piece in self._pieces(headers, receive, done, most)])
+
+    async def _pieces(
+        self, headers: dict[str, str], receive: Receive, done: Finished, most: int
+    ) -> AsyncIterator[bytes]:
+        """The body as it comes, never more than so many bytes."""
         length = headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise too_large(most)
-        pieces: list[bytes] = []
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -283,9 +291,21 @@ class Server:
             done.received += len(piece)
             if done.received > most:
                 raise too_large(most)
-            pieces.append(piece)
+            yield piece
             if not message.get("more_body", False):
-                return b"".join(pieces)
+                return
+
+    def _refuse_encoding(self, headers: dict[str, str]) -> None:
+        """Of a body that is not unpacked."""
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            raise Problem(
+                415,
+                "unsupported_encoding",
+                "The body must not be compressed",
+                f"Content-Encoding is {encoding[:40]!r}",
+                next="send the file as it is; a file that is compressed with zstd is imported as such",
+            )
 
     async def _handle(self, route: Route, arguments: dict[str, Any]) -> Answer:
         try:

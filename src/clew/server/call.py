@@ -64,6 +64,16 @@ class Answer(msgspec.Struct, kw_only=True):
     """Of a stream: seconds for the client to take one piece. None: as long as it likes."""
 
 
+class Upload:
+    """A body that does not fit into memory: `async for piece in upload`, once."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
+
+
 class Call:
     """A request that was let in."""
 

@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_body: int = 32 * MIB
     """Bytes of a request, unpacked."""
+    max_import: int = 1024 * MIB
+    """Bytes of a file that is imported."""
     max_batch: int = 1000
     """Messages, or events, of one request."""
     max_depth: int = 512

@@ -67,6 +67,7 @@ def _undone(s: Session) -> None:
 READS: Final[dict[str, Call]] = {
     "Store.capabilities": lambda store, _s, _path: store.capabilities,
     "Store.export": lambda store, _s, _path: [store.export("s", kind) for kind in ("jsonl", "json")],
+    "Store.export_pieces": lambda store, _s, _path: b"".join(store.export_pieces("s", "json")),
     "Store.find": lambda store, _s, _path: store.find("s"),
     "Store.get": lambda store, _s, _path: store.get("s"),
     "Store.interrupted": lambda store, _s, _path: store.interrupted(),

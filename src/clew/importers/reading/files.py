@@ -281,3 +281,18 @@ def first_keys(beginning: bytes) -> set[str]:
             found.add(token[1:-1].decode(errors="replace"))
             is_key = False
     return found
+
+
+def suffix_of(file: Path) -> str:
+    """How the name of a file that came without one ought to end, so that readers know what they have."""
+    with file.open("rb") as raw:
+        start = raw.read(16)
+    if start.startswith(b"SQLite format 3\0"):
+        return ".db"
+    beginning = read_beginning(file)
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        return ".jsonl.zst"
+    if begins_with_object(beginning):
+        is_document = not first_objects(beginning, most=1) or "messages" in first_keys(beginning)
+        return ".json" if is_document else ".jsonl"
+    return ".json" if beginning.lstrip().startswith(b"[") else ".md"

@@ -67,16 +67,16 @@ class SharedStore:
         """For exporters, which look for subagents: there are none."""
         return Page((), None)
 
-    def export(self, id: str, format: str, **options: Any) -> str:
+    def export_pieces(self, id: str, format: str, **options: Any) -> Iterator[bytes]:
         """In a format for readers, without secrets if the share says so."""
-        from clew.exporters import export
+        from clew.exporters import pieces
 
         session = self.get(id)
         if format not in FORMATS:
             raise InvalidError(f"a share exports {', '.join(FORMATS)}, not {format!r}")
         kept = {name: value for name, value in options.items() if name in ("tools", "thinking")}
         kept["redact"] = self._principal.redact or options.get("redact", False)
-        return export(self, session.id, format, None, kept)  # type: ignore[arg-type]
+        return pieces(self, session.id, format, kept)  # type: ignore[arg-type]
 
 
 class SharedSession(Session):
@@ -224,7 +224,7 @@ def without_secrets(answer: Answer, route: Route) -> Answer:
     if answer.stream is not None:
         if media_type.startswith(EVENTS):
             answer.stream = _clean_frames(cast("AsyncIterator[bytes]", answer.stream), clean)
-        return answer  # an export: `SharedStore.export` has done it
+        return answer  # an export: `SharedStore.export_pieces` has done it
     if media_type.startswith("application/json"):
         raw = answer.value if isinstance(answer.value, bytes) else msgspec.json.encode(answer.value)
         answer.value = _cleaned(raw, clean)

@@ -10,6 +10,7 @@ import msgspec
 
 import clew
 from clew.model import Json
+from clew.server.call import Upload
 from clew.server.conversations.errors import PREFIX, ErrorDocument
 from clew.server.decoding import may_be_empty
 from clew.server.openapi.source import headers_of, notes_of
@@ -87,7 +88,7 @@ def document(routes: Iterable[Route]) -> dict[str, Json]:
         kind
         for route in public
         for kind in (route.query, route.body, route.answer)
-        if kind is not None and kind is not bytes
+        if kind is not None and kind is not bytes and kind is not Upload
     ]
     used = [*kinds, ProblemDocument, ErrorDocument]
     schemas, components = msgspec.json.schema_components(used, ref_template=REFERENCE)
@@ -138,7 +139,7 @@ def tag_of(route: Route) -> str:
 def _schema(kind: Any, found: Any) -> Json:
     if kind is None:
         return None
-    return {"type": "string", "format": "binary"} if kind is bytes else next(found)
+    return {"type": "string", "format": "binary"} if kind in (bytes, Upload) else next(found)
 
 
 # -- one operation
@@ -197,7 +198,7 @@ def _headers_taken(route: Route) -> list[str]:
 
 
 def _body_types(route: Route) -> list[str]:
-    if route.body is bytes:
+    if route.body in (bytes, Upload):
         return ["application/octet-stream"]
     if route.method == "PATCH":
         return ["application/merge-patch+json", "application/json"]

@@ -20,6 +20,7 @@ MODULES: Final = (
     "clew.server.routes.search",
     "clew.server.routes.files",
     "clew.server.routes.restores",
+    "clew.server.routes.transfer",
     "clew.server.live.routes",
     "clew.server.routes.store",
     "clew.server.process.routes",

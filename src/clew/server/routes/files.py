@@ -7,6 +7,7 @@ import binascii
 import os
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
@@ -34,6 +35,8 @@ from clew.store import Store
 routes = Routes()
 
 PIECE: Final = 1024 * 1024
+BLOCK: Final = 256 * 1024
+"""Bytes that are sent at once."""
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
@@ -151,15 +154,22 @@ def _pieces(store: Store, snapshot: Snapshot, file: SnapshotFile, start: int, en
 
 
 def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces, the first of them read already: what is wrong is found before the answer begins."""
-    first = next(pieces, None)
+    """The same in larger pieces, the first of which is made already: what is wrong with it is told instead of
+    the answer. What is wrong later cuts it off."""
+    blocks = _blocks(pieces)
+    return chain([next(blocks, b"")], blocks)
 
-    def all_of_them() -> Iterator[bytes]:
-        if first is not None:
-            yield first
-            yield from pieces
 
-    return all_of_them()
+def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= BLOCK:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
 
 
 def attachment(name: str) -> str:

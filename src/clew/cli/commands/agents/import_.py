@@ -23,6 +23,7 @@ from clew.cli.store import exists
 from clew.cli.views.imports import print_report
 from clew.importers import run
 from clew.importers.detect import known_places
+from clew.importers.reading.files import suffix_of
 
 if TYPE_CHECKING:
     pass
@@ -126,7 +127,7 @@ def _place(path: str, format: str | None, stack: ExitStack) -> run.Place:
         return run.Place(path, format)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="clew-import-")))
     with ImportLine("Reading standard input"):
-        return run.Place(_taken(number, folder), format, name="-")
+        return run.Place(_taken(number, folder), format, name=run.PIPE)
 
 
 _DESCRIPTOR: Final = re.compile(r"/dev/(stdin)|/(?:dev|proc/self)/fd/(\d+)")
@@ -159,20 +160,4 @@ def _taken(number: int, folder: Path) -> Path:
         shutil.copyfileobj(source, target, 1 << 20)
     if not taken.stat().st_size:
         raise Refused("there is nothing in standard input")
-    return taken.rename(taken.with_suffix(_suffix(taken)))
-
-
-def _suffix(file: Path) -> str:
-    from clew.importers.reading.files import begins_with_object, first_keys, first_objects, read_beginning
-
-    with file.open("rb") as raw:
-        start = raw.read(16)
-    if start.startswith(b"SQLite format 3\0"):
-        return ".db"
-    beginning = read_beginning(file)
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        return ".jsonl.zst"
-    if begins_with_object(beginning):
-        is_document = not first_objects(beginning, most=1) or "messages" in first_keys(beginning)
-        return ".json" if is_document else ".jsonl"
-    return ".json" if beginning.lstrip().startswith(b"[") else ".md"
+    return taken.rename(taken.with_suffix(suffix_of(taken)))
