@@ -39,6 +39,8 @@ SCRIPTS = {
     "watching": "imports.watching",
     "adapters": "adapters",
     "felt": "cli.felt",
+    "serving": "serving",
+    "live": "live",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 
 import clew
+from benchmarks.harness.script import HERE
 from benchmarks.harness.work import Conversation
 
 SESSION = "talk"
@@ -37,3 +39,25 @@ def long_session(directory: Path, messages: int) -> Iterator[clew.Session]:
         session = store.session(SESSION)
         grow(session, messages)
         yield session
+
+
+def kept(name: str, make: Callable[[Path], object]) -> Path:
+    """A store that takes minutes to make: made once, and kept below benchmarks/.work for the next run.
+
+    Whoever uses it only reads. One that this version of Clew cannot open is made anew.
+    """
+    folder = HERE / ".work" / "stores" / name
+    path = folder / "clew.db"
+    if path.exists():
+        try:
+            clew.open(str(path)).close()
+        except clew.ClewError:
+            shutil.rmtree(folder)
+        else:
+            return path
+    unfinished = folder.with_name(f"{name}.new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    make(unfinished / path.name)
+    unfinished.rename(folder)
+    return path

@@ -30,6 +30,11 @@ class Lab:
     directory: Path
     """Empty, on a real disk, removed afterwards."""
     quick: bool
+    chosen: frozenset[str] = frozenset()
+    """The options of this script alone that were given."""
+
+    def has(self, option: str) -> bool:
+        return option in self.chosen
 
     def say(self, text: str) -> None:
         """Show progress."""
@@ -77,15 +82,21 @@ def _stop(signum: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def main(run: Callable[[Lab], Awaitable[Result]], description: str | None) -> None:
-    """Run one script: a table for a person, or JSON in a file for `python -m benchmarks`."""
+def main(run: Callable[[Lab], Awaitable[Result]], description: str | None, **own: str) -> None:
+    """Run one script: a table for a person, or JSON in a file for `python -m benchmarks`.
+
+    `own`: options of this script alone, each with its help.
+    """
     options = parser(description or "")
+    for name, help in own.items():
+        options.add_argument(f"--{name}", action="store_true", help=help)
     options.add_argument("--json", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     neighbours = Neighbours()
     try:
         with scratch(chosen.dir) as directory:
-            result = asyncio.run(_run(run, Lab(directory, chosen.quick)))
+            given = frozenset(name for name in own if getattr(chosen, name))
+            result = asyncio.run(_run(run, Lab(directory, chosen.quick, given)))
     except KeyboardInterrupt:
         sys.exit(130)
     result.neighbours = neighbours.share()

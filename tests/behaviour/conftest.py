@@ -25,6 +25,11 @@ def backend(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Backend]:
     """A fresh, empty backend, of each kind in turn."""
+    with closing(opened(request, tmp_path, monkeypatch)) as made:
+        yield made
+
+
+def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
     made: Backend
     if request.param == "memory":
         made = MemoryBackend()
@@ -37,8 +42,7 @@ def backend(
 
         monkeypatch.setattr("clew.core.engine.engine.Host", Timed)  # the server has the clock of the test
         made = PostgresBackend(request.getfixturevalue("emptied_postgres"), scrub="full")
-    with closing(made):
-        yield made
+    return made
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -61,9 +61,12 @@ from clew.core.log.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
+from clew.core.messages.search_text import PageQuery, TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
 from clew.model import Json
+
+if TYPE_CHECKING:
+    from clew.model.search import SearchPage
 
 RecordKind: TypeAlias = Literal[
     "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "line", "move",
@@ -330,6 +333,11 @@ class TextRows(Protocol):
         from clew.backends.text_scan import scan_texts
 
         return scan_texts(self, query)  # type: ignore[arg-type]
+
+    def search_page(self, query: PageQuery) -> SearchPage | None:
+        """The whole answer to a search, for a storage so far away that each question about a hit would be a
+        journey. Default: None, the answer is put together here."""
+        return None
 
 
 class Reader(SessionRows, LogRows, RecordRows, StreamRows, ObjectRows, TextRows, Protocol):

@@ -378,6 +378,16 @@ class MemoryBackend(Backend):
     def read(self) -> _Read:
         return _Read(self)
 
+    def copied(self) -> MemoryReader:
+        """A reader of a copy: for one who looks for long, and must keep no writer waiting."""
+        with self._lock:
+            tables = self._tables
+            copy = Tables(**{name: dict(getattr(tables, name)) for name in Tables.__struct_fields__})
+            copy.entries = {branch: list(rows) for branch, rows in tables.entries.items()}
+            copy.events = {sid: list(rows) for sid, rows in tables.events.items()}
+            copy.usage = {sid: list(rows) for sid, rows in tables.usage.items()}
+        return MemoryReader(copy)
+
     def save(self, tables: Tables) -> None:
         """Called before a transaction that wrote something ends; what this raises undoes it. A subclass that
         keeps the tables somewhere is a backend of its own."""

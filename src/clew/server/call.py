@@ -264,6 +264,7 @@ def head_tag(head: Head) -> str:
 def session_tag(info: SessionInfo) -> str:
     """All that is known of a session, as an entity tag: it begins with that of its head, so that it can be
     sent wherever that one can. Weak: two answers that say the same may be encoded differently."""
+    info = msgspec.structs.replace(info, forked_from=None)  # which never changes, and is not told to all
     digest = blake3(msgspec.json.encode(info)).hexdigest(8)
     return f'W/"{head_tag(info.head)[1:-1]}{SETTINGS}{digest}"'
 

@@ -187,5 +187,7 @@ def _act(s: Session, chance: random.Random, name: str) -> None:
 
 
 if __name__ == "__main__":
-    print(campaign(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1))
-    print(campaign(sys.argv[1], int(sys.argv[2]), 2, "/live?session=a&session=b"))
+    _url, _connections, *_seed = sys.argv[1:]
+    for _number, _path in enumerate(("/sessions/a/live", "/live?session=a&session=b")):
+        _seen = campaign(_url, int(_connections), int(_seed[0] if _seed else 1) + _number, _path)
+        sys.stdout.write(f"{_path}: {_seen}\n")

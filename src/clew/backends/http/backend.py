@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from clew.backends.http.reader import HttpReader
 from clew.backends.http.remote import Remote, RowsChanged
 from clew.backends.http.transaction import HttpTransaction
 from clew.core.log.rows import BranchRow, SessionRow
+from clew.core.messages.search_text import PageQuery
 from clew.errors import (
     AccessDeniedError,
     BackendUnavailableError,
@@ -31,6 +32,9 @@ from clew.errors import (
     StoreBusyError,
     StoreClosedError,
 )
+
+if TYPE_CHECKING:
+    from clew.model.search import SearchPage
 
 TIMEOUT: Final = 30.0
 T = TypeVar("T")
@@ -73,6 +77,8 @@ class HttpBackend(Backend):
         self._lock = threading.RLock()
         self._held: list[threading.RLock] = []
         self._cache = RowCache()
+        self.transaction: HttpTransaction | None = None
+        """The one that is open, in whatever thread."""
         self._count: int | None = None
         """Of commits, as the server counts them: up to which `pause` has told."""
         self.remote = Remote(self._connection)
@@ -208,6 +214,7 @@ class WriteScope:
             backend.check_open()
             backend.check_writable()
             self._transaction = HttpTransaction(backend.remote, backend._cache, certain=self._certain)
+            backend.transaction = self._transaction
             return self._transaction
         except BaseException:
             self._leave()
@@ -234,6 +241,7 @@ class WriteScope:
         """Looks at the actual state, not at the steps taken: a signal handler may have raised anywhere."""
         lock = self._backend._lock
         if lock._is_owned():  # type: ignore[attr-defined]
+            self._backend.transaction = None
             lock.release()
 
 
@@ -271,21 +279,30 @@ class PlainReader(HttpReader):
             self._cache.note_branch(known)
         return known
 
+    def search_page(self, query: PageQuery) -> SearchPage | None:
+        return self._remote.search(query)
+
     def damage(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         for sentence in self._remote.damage(full=full):
             go_on()
             yield sentence
 
 
-class ReadScope(AbstractContextManager[PlainReader]):
+class ReadScope(AbstractContextManager[HttpReader]):
     """`with backend.read() as reader`. Nothing is open in between."""
 
     def __init__(self, backend: HttpBackend) -> None:
         self._backend = backend
 
-    def __enter__(self) -> PlainReader:
+    def __enter__(self) -> HttpReader:
         self._backend.check_open()
+        mine = self._backend.transaction
+        if mine is not None and self._backend.remote.hello.durability == "memory" and self._is_mine():
+            return mine  # in memory, one who reads waits for who writes: this thread would wait for itself
         return PlainReader(self._backend.remote, self._backend._cache)
+
+    def _is_mine(self) -> bool:
+        return self._backend._lock._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None

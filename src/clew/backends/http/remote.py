@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,11 +24,11 @@ from clew.backends.http.wire import (
     Pause,
     Paused,
     Problem,
-    Search,
     Upkeep,
     encode,
     entry_in,
 )
+from clew.core.messages.search_text import PageQuery
 from clew.errors import (
     BackendError,
     BackendUnavailableError,
@@ -81,10 +82,14 @@ class Remote:
 
     def read(self, call: Call[Any]) -> msgspec.Raw | ClewError:
         """The answer to a call outside of any transaction, or the error that it is answered with."""
-        found = self._ask("read", encode(ReadRequest(calls=[call])), _decode_answers)
-        if found.problem is not None:
-            return error_of(found.problem)
-        return found.answers[0]  # type: ignore[no-any-return]
+        return self.read_all([call])[0]
+
+    def read_all(self, calls: Sequence[Call[Any]]) -> list[msgspec.Raw | ClewError]:
+        """The same of several, in one request. The first error is the last answer."""
+        found: Answers = self._ask("read", encode(ReadRequest(calls=list(calls))), _decode_answers)
+        if len(found.answers) + (found.problem is not None) not in range(1, len(calls) + 1):
+            raise BackendError(f"{self._connection.location} did not answer what it was asked")
+        return [*found.answers, *([] if found.problem is None else [error_of(found.problem)])]
 
     def _ask(self, what: str, body: bytes, decode: Any, timeout: float | None = None) -> Any:
         """A request that changes nothing, or that does no harm if it is sent twice."""
@@ -109,8 +114,8 @@ class Remote:
     def error(problem: Problem) -> ClewError:
         return error_of(problem)
 
-    def search(self, wanted: Search) -> SearchPage:
-        found: SearchPage = self._ask("search", encode(wanted), _decode_page)
+    def search(self, query: PageQuery) -> SearchPage:
+        found: SearchPage = self._ask("search", encode(query), _decode_page)
         return found
 
     # -- transactions

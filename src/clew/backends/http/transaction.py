@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from clew.backends.contract import RecordKind, Stale, Transaction
+from clew.backends.contract import STORE_WIDE, RecordKind, Stale, Transaction
 from clew.backends.http.cache import RowCache
 from clew.backends.http.calls import Expected, Step, answer_of
 from clew.backends.http.calls.base import Call, Read, Write
@@ -123,11 +123,14 @@ class TransactionIO(HttpReader):
             raise self._failure
         if self._may_rely and self._held is None and _is_apart(call, self._touched):
             name = encode(call)
-            answer = self._answers.get(name) or self._remote.read(call)
-            if not isinstance(answer, ClewError):
-                self._answers[name] = answer
-                self.expect(call, answer)
-                return answer_of(call, answer)
+            if name not in self._answers:
+                calls = [call, *_soon(call)]
+                for each, answer in zip(calls, self._remote.read_all(calls), strict=False):
+                    if not isinstance(answer, ClewError):
+                        self._answers.setdefault(encode(each), answer)
+            if name in self._answers:
+                self.expect(call, self._answers[name])
+                return answer_of(call, self._answers[name])
         return answer_of(call, self._step(call))
 
     def expect(self, call: Read[Any], answer: bytes | msgspec.Raw) -> None:
@@ -388,6 +391,19 @@ class HttpTransaction(TransactionIO, Transaction):
 
     def set_searched(self, rows: Sequence[SessionRow]) -> None:
         self.put(SetSearched(list(rows)), EVERYTHING)
+
+
+# -- what is asked for next
+
+
+def _soon(call: Read[Any]) -> list[Read[Any]]:
+    """What is going to be asked after this, unless the answer makes it needless: so it travels along."""
+    match call:
+        case FindSession(deleted=False):
+            return [GetRecord(STORE_WIDE, "alias", call.id)]
+        case EventBounds():
+            return [GetRecord(STORE_WIDE, "retention", "rules")]
+    return []
 
 
 # -- which reads do not see the writes of a transaction, whatever it has written

@@ -209,34 +209,6 @@ class Upkeep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """For damage: how long to look."""
 
 
-class SearchTerm(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A `clew.core.messages.words.Term`."""
-
-    words: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=10_000)]
-    prefix: bool
-
-
-Terms: TypeAlias = Annotated[tuple[SearchTerm, ...], Meta(max_length=256)]
-
-
-class Search(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `clew.core.search.search.Request`, as far as it can be sent."""
-
-    wanted: Terms
-    unwanted: Terms = ()
-    limit: Annotated[int, Meta(ge=1, le=1000)]
-    order: Literal["newest", "best"] = "newest"
-    tools: bool = False
-    role: Annotated[int, Meta(ge=0, le=16)] | None = None
-    sessions: tuple[str, ...] | None = None
-    workspace: str | None = None
-    tags: tuple[str, ...] = ()
-    where: tuple[tuple[str, str], ...] = ()
-    since: Integer | None = None
-    until: Integer | None = None
-    cursor: Annotated[str, Meta(max_length=4096)] | None = None
-
-
 encode = msgspec.json.Encoder().encode
 
 

@@ -7,10 +7,12 @@ words before the first search.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
+from clew.core.log.records import Integer
 from clew.core.log.rows import NOT_HUMAN
 from clew.core.messages.dialects import Dialect, Part, Role, dialect_of, said_in, speaker_of, text_of
 from clew.core.messages.dialects.base import type_of
@@ -52,6 +54,34 @@ class TextQuery(msgspec.Struct, frozen=True, kw_only=True):
     """since <= time < until; a few more from just outside may come."""
     before: TextPlace | None = None
     """Only those behind this one in the order of the answer."""
+
+
+class SearchTerm(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A word or phrase to look for; see `Term` in words.py."""
+
+    words: Annotated[tuple[Annotated[str, Meta(max_length=512)], ...], Meta(max_length=10_000)]
+    prefix: bool
+
+
+Terms: TypeAlias = Annotated[tuple[SearchTerm, ...], Meta(max_length=256)]
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A whole search, as it can be sent to where the store is."""
+
+    wanted: Terms
+    unwanted: Terms = ()
+    limit: Annotated[int, Meta(ge=1, le=1000)]
+    order: Literal["newest", "best"] = "newest"
+    tools: bool = False
+    role: Annotated[int, Meta(ge=0, le=16)] | None = None
+    sessions: tuple[str, ...] | None = None
+    workspace: str | None = None
+    tags: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
+    since: Integer | None = None
+    until: Integer | None = None
+    cursor: Annotated[str, Meta(max_length=4096)] | None = None
 
 
 # -- what was said, and, apart from it, what tools were asked and answered

@@ -23,8 +23,16 @@ from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
 from clew.core.log.rows import MESSAGE, Details, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.search_text import ROLES, Searched, TextPlace, TextQuery, searched_text
-from clew.core.messages.words import Query, flat, parse
+from clew.core.messages.search_text import (
+    ROLES,
+    PageQuery,
+    Searched,
+    SearchTerm,
+    TextPlace,
+    TextQuery,
+    searched_text,
+)
+from clew.core.messages.words import Query, Term, flat, parse
 from clew.core.search.copies import Candidate, Copies
 from clew.core.search.excerpt import Excerpt, beginning, excerpt
 from clew.core.search.index import Tell, catch_up
@@ -441,10 +449,41 @@ def request_of(
 
 def search(engine: EngineLike, request: Request, tell: Tell | None = None) -> SearchPage:
     """A page of hits: from the index after it caught up, else from all messages."""
+    if request.accepts is None:  # a function of the caller cannot travel
+        with engine.read() as reader:
+            page = reader.search_page(_sendable(request))
+        if page is not None:
+            return page
     try:
         return _page(engine, request, is_indexed=_caught_up(engine, tell))
     except CorruptError:
         return _page(engine, request, is_indexed=False)  # the index may be what is damaged
+
+
+def _sendable(request: Request) -> PageQuery:
+    wanted, unwanted = (
+        tuple(SearchTerm(term.words, term.prefix) for term in terms)
+        for terms in (request.query.wanted, request.query.unwanted)
+    )
+    fields = (name for name in PageQuery.__struct_fields__ if name not in ("wanted", "unwanted", "cursor"))
+    return PageQuery(
+        wanted=wanted,
+        unwanted=unwanted,
+        cursor=None if request.cursor is None else make_cursor(request.cursor),
+        **{name: getattr(request, name) for name in fields},
+    )
+
+
+def request_from(query: PageQuery) -> Request:
+    """The same on the side where the store is."""
+    wanted, unwanted = (
+        tuple(Term(term.words, term.prefix) for term in terms) for terms in (query.wanted, query.unwanted)
+    )
+    fields = (name for name in PageQuery.__struct_fields__ if name not in ("wanted", "unwanted", "cursor"))
+    cursor = None if query.cursor is None else read_cursor(query.cursor, is_ranked=query.order == "best")
+    return Request(
+        query=Query(wanted, unwanted), cursor=cursor, **{name: getattr(query, name) for name in fields}
+    )
 
 
 def _caught_up(engine: EngineLike, tell: Tell | None) -> bool:

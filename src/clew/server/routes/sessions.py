@@ -79,7 +79,8 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
         limit=query.limit,
         cursor=query.cursor,
     )
-    return Answer(value=SessionPage(page.sessions, page.cursor), headers=call.next_page(page.cursor))
+    found = tuple(as_seen(call, info) for info in page.sessions)
+    return Answer(value=SessionPage(found, page.cursor), headers=call.next_page(page.cursor))
 
 
 def _where(query: SessionsQuery) -> dict[str, Json]:
@@ -327,7 +328,17 @@ def described(call: Call, info: SessionInfo, *, status: int = 200) -> Answer:
     headers: dict[str, str] = {}
     if status == 201:
         headers["location"] = place_of(call, info.id)
-    return Answer(value=info, status=status, etag=session_tag(info), headers=headers)
+    return Answer(value=as_seen(call, info), status=status, etag=session_tag(info), headers=headers)
+
+
+def as_seen(call: Call, info: SessionInfo) -> SessionInfo:
+    """A session without the name of a base that is not the caller's to see."""
+    if info.forked_from is None or not call.principal.is_bound:
+        return info
+    base = call.store.find(info.forked_from.session)
+    if base is not None and call.principal.sees(base.info):
+        return info
+    return msgspec.structs.replace(info, forked_from=None)
 
 
 def place_of(call: Call, id: str) -> str:

@@ -22,11 +22,11 @@ from clew.backends.http.wire import (
     OutcomeQuestion,
     Pause,
     Paused,
-    Search,
 )
 from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
 from clew.core.engine.wakes import Wakes
+from clew.core.messages.search_text import PageQuery
 from clew.errors import ClewError, OutcomeUnknownError, ReadOnlyError
 from clew.model.search import SearchPage
 from clew.server.access.principal import Principal
@@ -90,32 +90,11 @@ class Door:
 
         catch_up(self._engine.read, self._engine.run)
 
-    def search(self, wanted: Search) -> SearchPage:
+    def search(self, query: PageQuery) -> SearchPage:
         """A page of hits: all that a search takes, where the store is."""
-        from clew.core.messages.words import Query, Term
-        from clew.core.search.search import Request, read_cursor, search
+        from clew.core.search.search import request_from, search
 
-        terms = (
-            tuple(Term(term.words, term.prefix) for term in each) for each in (wanted.wanted, wanted.unwanted)
-        )
-        cursor = wanted.cursor
-        return search(
-            self._engine,
-            Request(
-                query=Query(*terms),
-                limit=wanted.limit,
-                order=wanted.order,
-                tools=wanted.tools,
-                role=wanted.role,
-                sessions=wanted.sessions,
-                workspace=wanted.workspace,
-                tags=wanted.tags,
-                where=wanted.where,
-                since=wanted.since,
-                until=wanted.until,
-                cursor=None if cursor is None else read_cursor(cursor, is_ranked=wanted.order == "best"),
-            ),
-        )
+        return search(self._engine, request_from(query))
 
     # -- writing
 

@@ -13,12 +13,14 @@ import secrets
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from clew.backends.contract import Backend
+from clew.backends.contract import Backend, Reader
 from clew.backends.http.calls import Step
 from clew.backends.http.calls.base import Write
 from clew.backends.http.wire import Answers
+from clew.backends.memory import MemoryBackend
 from clew.errors import InvalidError, StoreBusyError
 from clew.server.rows import steps
 from clew.server.rows.steps import Caller, RowsChangedError, Stepper, translated
@@ -77,7 +79,7 @@ class Held:
         ending: tuple[Future[Answers], Answers] | None = None
         try:
             if self._is_snapshot:
-                with self._backend.read_snapshot() as reader:
+                with _snapshot(self._backend) as reader:
                     self._serve_snapshot(reader)
             else:
                 with self._backend.write() as tx:
@@ -147,6 +149,13 @@ class Held:
                 answer.set_exception(InvalidError("nothing can be written in a snapshot"))
                 continue
             answer.set_result(_with_id(steps.read(reader, step.calls, self._caller), self.id))
+
+
+def _snapshot(backend: Backend) -> AbstractContextManager[Reader]:
+    """In memory, one who reads and one who writes exclude each other: there a copy is read."""
+    if isinstance(backend, MemoryBackend):
+        return nullcontext(backend.copied())
+    return backend.read_snapshot()
 
 
 def _with_id(found: Answers, id: str) -> Answers:

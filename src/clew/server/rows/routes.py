@@ -15,11 +15,11 @@ from clew.backends.http.wire import (
     Outcome,
     OutcomeQuestion,
     Pause,
-    Search,
     Upkeep,
     encode,
     packed,
 )
+from clew.core.messages.search_text import PageQuery
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
 from clew.server.routing import Routes
@@ -96,7 +96,7 @@ async def pause(call: Call, body: Pause) -> Answer:
 
 
 @routes.post("/rows/search", scope="read", slow=True, private=True)
-def search(call: Call, body: Search) -> Answer:
+def search(call: Call, body: PageQuery) -> Answer:
     """A page of hits."""
     door = _door(call)
     door.caller(call.principal)

@@ -11,8 +11,6 @@ from clew.backends.http.calls.base import Limit, ObjectName, Read, Write
 from clew.backends.http.wire import (
     MOST_ROWS,
     Blob,
-    SearchTerm,
-    Terms,
     blob,
     unblob,
 )
@@ -23,7 +21,7 @@ from clew.core.log.rows import (
     PackInfo,
     SessionRow,
 )
-from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
+from clew.core.messages.search_text import SearchTerm, Terms, TextPlace, TextQuery, TextRow
 
 # -- objects
 

@@ -1,0 +1,237 @@
+"""Tokens that are bound to some sessions, and shares: what they reach of sessions, entries and trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import clew
+from clew.server.access.shares import add_share
+from clew.server.access.tokens import add_token
+from tests.server.conftest import Running
+
+S = "/api/v1/sessions"
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    (tmp_path / "mine").mkdir()
+    return str(tmp_path / "mine")
+
+
+@pytest.fixture
+def bound(server: Running, place: str) -> Iterator[httpx.Client]:
+    """The client of a token for one workspace and one tag."""
+    _, token = add_token(server.store, "bound", scopes=["write"], workspace=place, tags=["t"])
+    with server.client(token) as client:
+        yield client
+
+
+# -- sessions
+
+
+def test_lists_are_filtered_in_the_query(server: Running, bound: httpx.Client, place: str) -> None:
+    for number in range(5):
+        server.store.create(f"mine-{number}", workspace=place, tags=["t", "u"])
+        server.store.create(f"other-{number}", workspace="/elsewhere", tags=["t"])
+        server.store.create(f"untagged-{number}", workspace=place)
+    page = bound.get(S, params={"limit": 3})
+    rest = bound.get(page.links["next"]["url"])
+    found = [one["id"] for one in page.json()["data"] + rest.json()["data"]]
+    assert found == [f"mine-{number}" for number in reversed(range(5))]
+    assert rest.json()["cursor"] is None
+    assert len(bound.get(S, params={"workspace": place, "tag": "u"}).json()["data"]) == 5
+    assert bound.get(S, params={"workspace": "/elsewhere"}).json()["data"] == []
+
+
+def test_what_is_made_gets_the_binding(server: Running, bound: httpx.Client, place: str) -> None:
+    for id, method in (("a", "POST"), ("b", "PUT")):
+        path = S if method == "POST" else f"{S}/b"
+        body = {"tags": ["x"], **({"id": id} if method == "POST" else {})}
+        assert bound.request(method, path, json=body).status_code == 201
+        info = server.store.get(id).info
+        assert info.workspace == place
+        assert set(info.tags) == {"t", "x"}
+        assert bound.put(f"{S}/{id}", json={}).status_code == 200
+    fork = bound.post(f"{S}/a/fork", json={"id": "f"})
+    assert fork.status_code == 201
+    assert server.store.get("f").info.workspace == place
+    refused = bound.post(S, json={"id": "c", "workspace": "/elsewhere"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "bound")
+
+
+def test_a_session_cannot_be_moved_out_of_reach(server: Running, bound: httpx.Client, place: str) -> None:
+    server.store.create("a", workspace=place, tags=["t"])
+    patches: list[Any] = [{"workspace": "/elsewhere"}, {"workspace": None}, {"tags": []}, {"tags": None}]
+    for patch in patches:
+        answer = bound.patch(f"{S}/a", json=patch)
+        assert (answer.status_code, answer.json()["code"]) == (403, "bound"), patch
+    assert bound.patch(f"{S}/a", json={"tags": ["t", "u"], "title": "x"}).status_code == 200
+    assert server.store.get("a").info.tags == ("t", "u")
+
+
+def test_ids_of_others_are_taken_and_nothing_more_is_said(server: Running, bound: httpx.Client) -> None:
+    server.store.create("theirs").add_alias("alias")
+    bound.post(S, json={"id": "a"}).raise_for_status()
+    for answer in (
+        bound.post(S, json={"id": "theirs"}),
+        bound.post(S, json={"id": "alias"}),
+        bound.put(f"{S}/theirs", json={}),
+        bound.put(f"{S}/alias", json={}),
+        bound.post(f"{S}/a/fork", json={"id": "alias"}),
+        bound.put(f"{S}/a/aliases/alias"),
+        bound.put(f"{S}/a/aliases/alias", params={"move": "true"}),
+    ):
+        assert answer.status_code == 409
+        sent = answer.request.url.raw_path + answer.request.content
+        assert b"theirs" in sent or b"theirs" not in answer.content, answer.text
+    assert server.store.get("alias").id == "theirs"
+
+
+def test_its_own_trash(server: Running, bound: httpx.Client, place: str) -> None:
+    bound.post(S, json={"id": "a"}).raise_for_status()
+    server.store.create("theirs")
+    server.store.delete("theirs")
+    assert bound.delete(f"{S}/a").status_code == 204
+    assert [one["id"] for one in bound.get(S, params={"deleted": "true"}).json()["data"]] == ["a"]
+    assert bound.post(f"{S}/a/restore").status_code == 200
+    assert bound.post(f"{S}/theirs/restore").status_code == 404
+    purge = bound.delete(f"{S}/a", params={"purge": "true"})
+    assert (purge.status_code, purge.json()["code"]) == (403, "forbidden")
+    assert server.store.find("a") is not None
+
+
+# -- a tree that is shared with sessions of others
+
+
+class Family:
+    """A session of another, a fork of it that is bound to this caller, and entries of both."""
+
+    def __init__(self, store: clew.Store, place: str) -> None:
+        self.base = store.create("base", workspace="/elsewhere")
+        self.base.append(user("shared"))
+        self.fork = self.base.fork("fork")
+        self.fork.update(workspace=place, tags=["t"])
+        self.secret = self.base.append(user("secret of the base"))[0]
+        self.base.checkpoint("secret point")
+        self.own = self.fork.append(user("own"), user("left"))[1]
+        self.fork.rewind(1)
+
+
+@pytest.fixture
+def family(server: Running, place: str) -> Family:
+    return Family(server.store, place)
+
+
+def test_s19_entries_of_others_in_the_same_tree_are_not_there(family: Family, bound: httpx.Client) -> None:
+    f, secret = f"{S}/fork", family.secret.id
+    assert [one["message"]["content"] for one in bound.get(f"{f}/entries").json()["data"]] == [
+        "shared",
+        "own",
+    ]
+    assert bound.get(f"{f}/entries/{family.own.id}").status_code == 200
+    assert bound.get(f"{f}/entries", params={"at": family.own.id}).status_code == 200
+    place = {"branch": family.secret.id.rpartition(".")[0], "position": 1}
+    tries = [
+        bound.get(f"{f}/entries/{secret}"),
+        bound.get(f"{f}/entries/{secret}/annotations"),
+        bound.get(f"{f}/entries/{secret}/media/0"),
+        bound.patch(f"{f}/entries/{secret}/annotations", json={"label": "x"}),
+        *(bound.get(f"{f}/entries", params={name: secret}) for name in ("at", "before", "after", "cursor")),
+        bound.get(f"{f}/messages", params={"at": secret}),
+        bound.get(f"{f}/context", params={"at": secret}),
+        *(bound.post(f"{f}/rewind", json={"to": to}) for to in (secret, place)),
+        bound.post(f"{f}/fork", json={"id": "g", "at": secret}),
+        bound.post(f"{f}/compact", json={"text": "x", "upto": secret}),
+    ]
+    for answer in tries:
+        assert answer.status_code == 404, (answer.request.url, answer.text)
+        assert b"secret of" not in answer.content
+    assert family.base.info.messages == 2
+
+
+def test_s19_the_tree_names_its_own_part(family: Family, bound: httpx.Client, client: httpx.Client) -> None:
+    whole = client.get(f"{S}/fork/tree").json()
+    assert set(whole["heads"]) == {"base", "fork"}
+    tree = bound.get(f"{S}/fork/tree").json()
+    assert set(tree["heads"]) == {"fork"}
+    assert tree["checkpoints"] == []
+    assert tree["forks"] == {}
+    assert {branch["session"] for branch in tree["branches"]} == {None, "fork"}
+    for path in (f"{S}/fork/tree", f"{S}/fork", S):
+        assert b"base" not in bound.get(path).content
+    tag = bound.get(f"{S}/fork").headers["etag"]
+    assert bound.patch(f"{S}/fork", json={"title": "x"}, headers={"if-match": tag}).status_code == 200
+
+
+def test_a_session_that_was_moved_away_is_not_there_any_more(
+    server: Running, family: Family, bound: httpx.Client
+) -> None:
+    family.fork.update(tags=[])
+    for answer in (
+        bound.get(f"{S}/fork"),
+        bound.post(f"{S}/fork/entries", json={"messages": [user("x")]}),
+        bound.post(f"{S}/fork/clear"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+# -- shares
+
+KEY = "AKIA" + "Q7RTXK3M4WPLZ2AB"
+
+
+@pytest.fixture
+def shared(server: Running) -> clew.Session:
+    session = server.store.create("a", workspace="/w", metadata={"k": "v"})
+    session.append(user(f"my key is {KEY}"), {"role": "assistant", "content": f"`{KEY}` it is"})
+    session.annotate(0, note="private")
+    return session
+
+
+@pytest.mark.parametrize("view", ["raw", "blocks", "html", "line"])
+def test_s40_a_share_reads_without_secrets_and_up_to_its_head(
+    server: Running, shared: clew.Session, view: str
+) -> None:
+    _, token = add_share(server.store, shared, at=shared.head)
+    shared.append(user("later"))
+    with server.client(token) as client:
+        page = client.get(f"{S}/a/entries", params={"view": view})
+        assert page.status_code == 200
+        assert len(page.json()["data"]) == 2
+        one = client.get(f"{S}/a/entries/{page.json()['data'][0]['id']}", params={"view": view})
+        for answer in (page, one, client.get(f"{S}/a"), client.get(f"{S}/a/context")):
+            assert answer.status_code == 200
+            assert KEY.encode() not in answer.content
+            assert b"later" not in answer.content
+            assert b"private" not in answer.content
+        assert b"REDACTED" in page.content
+        assert one.headers["cache-control"] == "no-store"
+        assert "etag" not in one.headers
+        later = list(shared.entries())[2]
+        assert client.get(f"{S}/a/entries/{later.id}").status_code == 404
+        assert client.get(f"{S}/a/entries", params={"at": later.id}).status_code in (404, 422)
+        assert client.get(f"{S}/a/context", params={"at": later.id}).status_code in (404, 422)
+
+
+def test_s40_a_live_share_follows_the_path_only(server: Running, shared: clew.Session) -> None:
+    _, token = add_share(server.store, shared, at=None, redact=False)
+    left = shared.append(user("left"))[0]
+    shared.rewind(1)
+    with server.client(token) as client:
+        assert len(client.get(f"{S}/a/entries").json()["data"]) == 2
+        assert client.get(f"{S}/a/entries/{left.id}").status_code == 404
+        assert client.get(f"{S}/a/summary").json() == {"summary": None}
+        info = client.get(f"{S}/a").json()
+        assert (info["metadata"], info["workspace"]) == ({}, None)
+        for path in ("messages", "tree", "moves", "vars", "documents", "checkpoints", "aliases"):
+            assert client.get(f"{S}/a/{path}").status_code in (403, 404), path
+        assert client.post(f"{S}/a/entries", json={"messages": [user("x")]}).status_code in (403, 404)

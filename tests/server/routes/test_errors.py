@@ -1,0 +1,213 @@
+"""Every error of the library as a problem (RFC 9457), told to a real client."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+import clew
+from clew import errors
+from clew.errors import ClewError
+from clew.model import Head
+from tests.server.conftest import Running, running
+
+S = "/api/v1/sessions"
+SOON = datetime.now(UTC) + timedelta(seconds=40)
+
+STATUS: dict[type[ClewError], int] = {
+    errors.StoreNotFoundError: 404,
+    errors.SessionNotFoundError: 404,
+    errors.SessionDeletedError: 410,
+    errors.EntryNotFoundError: 404,
+    errors.CheckpointNotFoundError: 404,
+    errors.SnapshotNotFoundError: 404,
+    errors.ObjectMissingError: 404,
+    errors.NotFoundError: 404,
+    errors.ConflictError: 409,
+    errors.SessionExistsError: 409,
+    errors.SessionTakenError: 409,
+    errors.AliasExistsError: 409,
+    errors.HeadMovedError: 412,
+    errors.KeyReusedError: 422,
+    errors.InvalidTransitionError: 409,
+    errors.OpenCallsError: 409,
+    errors.LeaseHeldError: 423,
+    errors.LeaseLostError: 409,
+    errors.RestoreConflictError: 409,
+    errors.InvalidError: 422,
+    errors.InvalidEntryError: 422,
+    errors.InvalidQueryError: 422,
+    errors.InvalidUrlError: 422,
+    errors.RootRefusedError: 403,
+    errors.RootNotNamedError: 403,
+    errors.NothingToUndoError: 409,
+    errors.CorruptError: 500,
+    errors.CorruptSessionError: 500,
+    errors.BranchMissingError: 500,
+    errors.CorruptEntryError: 500,
+    errors.UnreadableEntryError: 500,
+    errors.VersionError: 500,
+    errors.SchemaTooNewError: 500,
+    errors.BackendError: 500,
+    errors.AccessDeniedError: 500,
+    errors.StoreBusyError: 503,
+    errors.BackendUnavailableError: 503,
+    errors.DiskFullError: 507,
+    errors.ReadOnlyError: 403,
+    errors.OutcomeUnknownError: 500,
+    errors.QuotaExceededError: 507,
+    errors.SnapshotFailedError: 500,
+    errors.RestoreFailedError: 500,
+    errors.UnsupportedError: 501,
+    errors.StoreClosedError: 503,
+}
+VALUES: dict[str, Any] = {
+    "expected": Head("b7", 41),
+    "actual": Head("b7", 42),
+    "expires_at": SOON,
+    "position": 3,
+    "epoch": 1,
+    "held": 2,
+    "branch": 5,
+    "found": 9,
+    "known": 8,
+    "calls": ["c1"],
+    "paths": ["a/b"],
+    "conflicts": ["a/b"],
+}
+
+
+def an(error: type[ClewError]) -> ClewError:
+    """An instance, with a value for each argument that it needs."""
+    parameters = inspect.signature(error.__init__).parameters.values()
+    given = {}
+    for one in list(parameters)[1:]:
+        if one.kind is one.VAR_POSITIONAL:
+            return error("what happened")
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD:
+            given[one.name] = VALUES.get(one.name, f"some {one.name}")
+    return error(**given)
+
+
+def all_errors(of: type[ClewError] = ClewError) -> Iterator[type[ClewError]]:
+    for one in of.__subclasses__():
+        if one.__module__ == "clew.errors":
+            yield one
+            yield from all_errors(one)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Running]:
+    with clew.open("memory:") as store, running(store) as found:
+        yield found
+
+
+def test_the_table_is_whole() -> None:
+    assert set(all_errors()) <= STATUS.keys()
+
+
+@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.code)
+def test_an_error_is_told_with_its_own_fields(
+    served: Running, monkeypatch: pytest.MonkeyPatch, kind: type[ClewError]
+) -> None:
+    error = an(kind)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(clew.Store, "list", refuse)
+    with served.client() as client:
+        answer = client.get(S)
+    problem = answer.json()
+    assert answer.status_code == problem["status"] == STATUS[kind]
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["code"] == kind.code
+    assert problem["type"] == f"urn:clew:error:{kind.code}"
+    assert problem["detail"] == str(error)
+    assert problem["retryable"] == kind.retryable
+    assert problem["title"]
+    assert not problem["title"].endswith(".")
+    assert {name for name in vars(error) if not name.startswith("_")} <= problem.keys()
+    if STATUS[kind] in (423, 503):
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+    if kind is errors.HeadMovedError:
+        assert problem["head"] == {"branch": "b7", "position": 42}
+
+
+def test_what_is_not_expected_is_told_without_what_happened(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("password=hunter2")
+
+    monkeypatch.setattr(clew.Store, "list", fail)
+    with served.client() as client:
+        answer = client.get(S)
+    assert (answer.status_code, answer.json()["code"]) == (500, "unexpected")
+    assert b"hunter2" not in answer.content
+    assert answer.json()["error"] in answer.json()["detail"]
+
+
+# -- as they happen
+
+
+def test_a_store_that_another_process_holds_is_busy(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with clew.open(path, timeout=0.2) as store, running(store) as server, server.client() as client:
+        store.create("a")
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+        for answer in (
+            client.post(f"{S}/a/entries", json={"messages": [{"role": "user"}]}),
+            client.post(f"{S}/a/clear"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (503, "store_busy")
+            assert answer.json()["retryable"] is True
+            assert answer.headers["retry-after"] == "1"
+        other.execute("ROLLBACK")
+        other.close()
+        assert client.post(f"{S}/a/entries", json={"messages": [{"role": "user"}]}).status_code == 201
+
+
+def test_a_store_that_is_open_for_reading_only(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with clew.open(path) as store:
+        store.create("a")
+    with clew.open(path, read_only=True) as store, running(store) as server, server.client() as client:
+        assert client.get(f"{S}/a").status_code == 200
+        for answer in (
+            client.post(S, json={}),
+            client.post(f"{S}/a/entries", json={"messages": [{"role": "user"}]}),
+            client.patch(f"{S}/a", json={"title": "x"}),
+            client.delete(f"{S}/a"),
+            client.put(f"{S}/a/documents/d", content=b"x"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), answer.request.url
+
+
+def test_a_store_that_was_closed() -> None:
+    with running(clew.open("memory:")) as server, server.client() as client:
+        server.store.close()
+        answer = client.get(S)
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_closed")
+
+
+@pytest.mark.parametrize("path", ["/", "/entries", "/context", "/tree", "/moves", "/vars", "/status-changes"])
+def test_what_is_asked_of_a_session_that_is_not_there(served: Running, path: str) -> None:
+    with served.client() as client:
+        answer: httpx.Response = client.get(f"{S}/none{path.rstrip('/')}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+def test_a_method_that_a_path_does_not_take(served: Running) -> None:
+    with served.client() as client:
+        answer = client.delete(S)
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert set(answer.headers["allow"].split(", ")) >= {"GET", "POST"}
