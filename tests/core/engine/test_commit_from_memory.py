@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Any
 
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
 from clew.backends.memory import MemoryBackend, MemoryTransaction
-from clew.core.engine.commit import TRIES, Committer, Pending
+from clew.core.engine.commit import TRIES, Committer, Pending, repeatable
 from clew.errors import ConflictError, OutcomeUnknownError, StoreBusyError
 
 
@@ -158,3 +159,41 @@ def test_a_crowd_whose_outcome_is_unknown_is_not_committed_again(backend: Rememb
 
     assert all(isinstance(pending.error, OutcomeUnknownError) for pending in group)
     assert backend.certain == [False]
+
+
+def once(tx: Transaction) -> str:
+    """As an append with a key: it looks whether it happened."""
+    if tx.get_record(STORE_WIDE, "key", "k") is not None:
+        return "found"
+    tx.put_record(STORE_WIDE, "key", "k", b"1")
+    return "done"
+
+
+def test_what_is_repeatable_is_run_again_when_its_answer_is_lost() -> None:
+    """And finds that it happened; the others of its group are of unknown outcome."""
+    backend = RememberingBackend()
+    backend.lose_the_answer = True
+    found: list[str] = []
+
+    def answers_again(tx: Transaction) -> str:
+        backend.lose_the_answer = not found
+        found.append(once(tx))
+        return found[-1]
+
+    group: list[Pending[Any]] = [Pending(repeatable(answers_again)), Pending(count_up)]
+    Committer(backend).run_all(group)
+
+    assert (group[0].error, group[0].result, found) == (None, "found", ["done", "found"])
+    assert isinstance(group[1].error, OutcomeUnknownError)
+
+
+def test_what_cannot_be_repeated_stays_of_unknown_outcome() -> None:
+    """The second answer is lost too: it is not tried for ever."""
+    backend = RememberingBackend()
+    backend.lose_the_answer = True
+    pending = Pending(repeatable(lambda tx: once(tx)))
+
+    Committer(backend).run_all([pending])
+
+    assert isinstance(pending.error, OutcomeUnknownError)
+    assert len(backend.certain) == 2

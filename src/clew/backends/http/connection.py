@@ -20,7 +20,7 @@ from urllib3.exceptions import (
 )
 
 from clew.backends.http.address import Address
-from clew.backends.http.errors import error_of, problem_in
+from clew.backends.http.errors import error_of, is_known, problem_in
 from clew.backends.http.wire import (
     COMPRESSED_FROM,
     ENCODINGS,
@@ -200,7 +200,11 @@ class Connection:
             )
         if status == 429:
             return StoreBusyError(f"{self.location} takes no more requests for a while: {problem.detail}")
-        return error_of(problem)
+        if is_known(problem):
+            return error_of(problem)
+        return error_of(
+            msgspec.structs.replace(problem, detail=f"{self.location} refuses: {problem.detail}{next}")
+        )
 
     # -- forks, and the end
 

@@ -37,6 +37,11 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool | datetime)
 
 
+def is_known(problem: Problem) -> bool:
+    """Whether an error of this class can be raised here."""
+    return problem.code in _BY_CODE
+
+
 def error_of(problem: Problem) -> ClewError:
     """The error that was told of. One of a class that is not known here is a BackendError."""
     kind = _BY_CODE.get(problem.code, BackendError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
+from clew.core.engine.commit import repeatable
 from clew.core.log.digest import batch_digest
 from clew.core.log.ids import check_id, check_time
 from clew.core.log.records import Count, Position, decoder
@@ -163,7 +165,8 @@ def appending(
     batch = batch_of(messages, strict=strict, redactor=redactor)
     if key is not None:
         check_id(key, "key")
-    return lambda tx: append(tx, access, batch, now, key=key, expect=expect, at=time)
+    work = partial(append, access=access, batch=batch, now=now, key=key, expect=expect, at=time)
+    return work if key is None else repeatable(work)
 
 
 def title_after(row: SessionRow, batch: Batch) -> str | None:

@@ -8,6 +8,9 @@ ClewError before its first write fails alone. After any other failure the transa
 each operation gets a transaction of its own, so that only the culprit fails. An operation may thus
 run more than once and must have no effects outside the transaction.
 
+An operation whose outcome is unknown, because the answer to its commit was lost, is not run again, unless it
+is `repeatable`: an append with a key finds out by itself whether it happened.
+
 A backend far away may answer from what it remembers, and compare that when it commits (see `Stale` in the
 contract). Then an operation that fails, or writes nothing, is repeated by itself before it is believed.
 """
@@ -22,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from clew.backends.contract import Backend, Stale, Transaction
-from clew.errors import ClewError, OutcomeUnknownError, StoreBusyError, StoreClosedError
+from clew.errors import BackendError, ClewError, OutcomeUnknownError, StoreBusyError, StoreClosedError
 
 TRIES: Final = 12
 PAUSE: Final = 0.001
@@ -60,6 +63,12 @@ class Pending(Generic[T]):
         if self.error is not None:
             raise self.error
         return self.result
+
+
+def repeatable(work: Callable[[Transaction], T]) -> Callable[[Transaction], T]:
+    """Say of an operation that it happens once, however often it is run."""
+    work.is_repeatable = True  # type: ignore[attr-defined]
+    return work
 
 
 class Committer:
@@ -163,10 +172,10 @@ class Committer:
             if rest:  # in its turn: those behind it may build upon it
                 self._commit_alone(rest.pop(0))
 
-    def _commit_alone(self, pending: Pending[Any]) -> None:
+    def _commit_alone(self, pending: Pending[Any], *, repeats: bool = False) -> None:
         for again in range(TRIES):
             try:
-                self._attempt([pending], certain=True)
+                self._attempt([pending], certain=True, repeats=repeats)
             except Stale:
                 _pause(again)
             except Exception as exc:  # noqa: BLE001 (the waiting callers must get it)
@@ -176,7 +185,14 @@ class Committer:
                 return
         _fail([pending], StoreBusyError(f"others changed the same things {TRIES} times in between"))
 
-    def _attempt(self, batch: Sequence[Pending[Any]], *, certain: bool) -> int:
+    def _repeat(self, pending: Pending[Any], unknown: Exception) -> None:
+        """Run an operation again whose outcome is unknown."""
+        pending.settled = False
+        self._commit_alone(pending, repeats=True)
+        if isinstance(pending.error, BackendError):  # which says nothing of the first time
+            _fail([pending], unknown)
+
+    def _attempt(self, batch: Sequence[Pending[Any]], *, certain: bool, repeats: bool = False) -> int:
         """Commit operations in one transaction; how many, from the first on. The one behind them relied on
         what the backend remembers, and did nothing by which that could be compared."""
         count, began = len(batch), False
@@ -193,6 +209,10 @@ class Committer:
             if began and not isinstance(exc, OutcomeUnknownError):
                 raise
             _fail(batch, exc)  # nothing is gained, or even lost, by another try
+            if began and not repeats:
+                for pending in batch[:count]:
+                    if getattr(pending.work, "is_repeatable", False):
+                        self._repeat(pending, exc)
         except BaseException as exc:
             writing.__exit__(type(exc), exc, None)
             raise
