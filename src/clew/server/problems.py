@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -41,6 +42,43 @@ STATUS: Final[dict[type[ClewError], int]] = {
 }
 """The status of each error, by the nearest of its classes."""
 
+NEXT: Final[dict[type[ClewError], str]] = {
+    errors.SessionNotFoundError: "GET /api/v1/sessions lists them; PUT /api/v1/sessions/{id} makes one",
+    errors.SessionDeletedError: "POST …/restore brings it back from the trash; a purged session is gone",
+    errors.EntryNotFoundError: "GET …/entries lists the entries of the path",
+    errors.CheckpointNotFoundError: "GET …/checkpoints lists the names",
+    errors.SnapshotNotFoundError: "GET …/snapshots lists those of a session",
+    errors.ObjectMissingError: "GET /api/v1/doctor says what else is missing",
+    errors.SessionExistsError: "use the session that is there, or another id",
+    errors.SessionTakenError: "give the conversation another id",
+    errors.AliasExistsError: "choose another alias, or move it with `move=true`",
+    errors.HeadMovedError: "read the entries behind the head that you know, then decide; or fork there",
+    errors.KeyReusedError: "choose a key, or an id, that names this alone",
+    errors.InvalidTransitionError: "POST …/reopen makes the session pending again",
+    errors.OpenCallsError: "append the results of the calls first, or set `force`",
+    errors.LeaseHeldError: "try again later, fork, write with `Clew-Lease: *`, or start a run with `steal`",
+    errors.LeaseLostError: "nothing was written: fork and append there, or take a lease with POST …/runs",
+    errors.RestoreConflictError: "`keep` leaves these files, `overwrite` keeps their content in a snapshot",
+    errors.ConflictError: "read again, then decide",
+    errors.RootNotNamedError: "name the directory in the request",
+    errors.RootRefusedError: "name another directory",
+    errors.NothingToUndoError: "GET …/moves lists what was done",
+    errors.CorruptEntryError: "`damaged=skip` reads the other entries",
+    errors.CorruptError: "GET /api/v1/doctor says what else is damaged; clew repair saves what can be read",
+    errors.VersionError: "upgrade Clew on the server",
+    errors.OutcomeUnknownError: "repeat it with the same Idempotency-Key: it happens once",
+    errors.StoreBusyError: "try again",
+    errors.BackendUnavailableError: "try again later",
+    errors.DiskFullError: "free some space on the server, then try again",
+    errors.QuotaExceededError: "exclude something, or free space with POST /api/v1/gc",
+    errors.SnapshotFailedError: "leave these files out with `exclude`",
+    errors.RestoreFailedError: "GET /api/v1/restores lists those that stopped half-way: finish or undo them",
+    errors.StoreClosedError: "the server stops: try again when it is back",
+    errors.InvalidEntryError: "change the value at `path`",
+}
+"""What to do, in terms of this API; of the nearest class that is here."""
+_SENTENCE: Final = re.compile(r"(?<=[^.])\.\s")
+
 
 class Problem(Exception):
     """An answer that is no success, for what only HTTP knows of: a path, a header, a limit."""
@@ -75,7 +113,7 @@ class Problem(Exception):
 def problem_of(error: ClewError) -> Problem:
     """An error of the library as a problem, with the error's own fields."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    title, _, rest = (type(error).__doc__ or "").strip().partition(". ")
+    title = _SENTENCE.split((type(error).__doc__ or "").strip(), maxsplit=1)[0]
     headers, fields = {}, fields_of(error)
     if isinstance(error, errors.HeadMovedError):
         fields["head"] = fields["actual"]
@@ -86,7 +124,7 @@ def problem_of(error: ClewError) -> Problem:
         error.code,
         " ".join(title.split()).rstrip("."),
         str(error),
-        next=" ".join(rest.split()) or None,
+        next=next((NEXT[kind] for kind in type(error).__mro__ if kind in NEXT), None),
         retryable=error.retryable,
         headers=headers,
         fields=fields,

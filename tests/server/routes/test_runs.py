@@ -280,3 +280,50 @@ def test_no_write_of_a_worker_that_lost_its_lease_is_taken(server: Running, clie
         told = f"{route.method} {route.path}: {answer.status_code} {answer.text}"
         assert (answer.status_code, answer.json().get("code")) == (409, "lease_lost"), told
     assert session.info == before
+
+
+BESIDE = {
+    ("PUT", ""),
+    ("PATCH", ""),
+    ("POST", "/restore"),
+    ("POST", "/touch"),
+    ("PUT", "/aliases/{alias}"),
+    ("DELETE", "/aliases/{alias}"),
+    ("PATCH", "/entries/{entry}/annotations"),
+    ("POST", "/fork"),
+    ("POST", "/events"),
+    ("POST", "/usage"),
+}
+"""Writes beside the conversation: the lease of another worker does not stop them."""
+
+
+def test_every_other_write_is_refused_while_a_worker_holds_the_lease(
+    server: Running, client: httpx.Client
+) -> None:
+    session = server.store.get("a")
+    session.checkpoint("half")
+    run = start(client, owner="worker")
+    refused = set()
+    for route in writes(server.app.router.routes):
+        if "/runs/" in route.path:
+            continue  # without a lease these are refused by another name
+        answer = sent(client, route, {})
+        if answer.status_code == 423:
+            assert answer.json()["owner"] == "worker"
+            assert int(answer.headers["retry-after"]) >= 1
+            refused.add((route.method, route.path.removeprefix("/api/v1/sessions/{id}")))
+    every = {
+        (one.method, one.path.removeprefix("/api/v1/sessions/{id}"))
+        for one in writes(server.app.router.routes)
+    }
+    assert {one for one in every - refused if "/runs/" not in one[1]} == BESIDE
+    assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 200
+
+
+def test_a_star_writes_whoever_holds_the_lease(server: Running, client: httpx.Client) -> None:
+    run = start(client, owner="worker")
+    said = {"messages": [{"role": "user", "content": "a remark from outside"}]}
+    assert client.post(f"{A}/entries", json=said).status_code == 423
+    assert client.post(f"{A}/entries", json=said, headers={"clew-lease": "*"}).status_code == 201
+    assert client.post(f"{A}/entries", json=said, headers=under(run)).status_code == 201
+    assert [entry.epoch for entry in server.store.get("a").entries()] == [0, 0, 1]
