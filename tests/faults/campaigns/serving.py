@@ -8,15 +8,17 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
 from tests.faults.campaign import Result
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
-from tests.faults.workload.http import TOKEN, Client, Follower
+from tests.faults.workload.http import TOKEN, Client, Follower, RemoteStore, Speaker
 
 START: Final = 30.0
 """Seconds that a server may take until it listens."""
@@ -33,6 +35,7 @@ def kill_servers(
     kills: int,
     seed: int,
     clients: int = 20,
+    stores: int = 2,
     followers: int = 5,
     seconds: float = 10.0,
     planted: str = "",
@@ -40,7 +43,8 @@ def kill_servers(
     """Kill the server at random instants, and start it again on the same port.
 
     Args:
-        clients: So many append, one message after the other; five share a session.
+        clients: So many append by HTTP, one message after the other; five share a session.
+        stores: So many append by stores that are opened over HTTP, to the same sessions.
         followers: So many follow a session each.
         seconds: How long, about; the kills are spread over it.
         planted: A bug of `plants` for the server to have.
@@ -52,11 +56,13 @@ def kill_servers(
         for session in sessions:
             store.create(session)
     port = _free_port(seed)
-    talking = [Client(port, f"client {n}", sessions[n % len(sessions)]) for n in range(clients)]
+    asking = [Client(port, f"client {n}", sessions[n % len(sessions)]) for n in range(clients)]
+    remote = [RemoteStore(port, f"store {n}", sessions[n % len(sessions)]) for n in range(stores)]
+    talking = [*asking, *remote]
     following = [Follower(port, sessions[n % len(sessions)]) for n in range(followers)]
     server = Server(subject.url, port, planted)
     try:
-        asyncio.run(_storm(server, talking, following, result, kills, seconds, random.Random(seed)))
+        asyncio.run(_storm(server, asking, remote, following, result, kills, seconds, random.Random(seed)))
     finally:
         server.end()
     subject.settle()
@@ -64,6 +70,7 @@ def kill_servers(
     result.unknown = sum(client.unanswered for client in talking)
     result.saw("appends that no answer came to", result.unknown)
     result.saw("of these, committed before they were repeated", sum(client.repeated for client in talking))
+    result.saw("appends of remote stores", _said(remote))
     result.saw("streams", sum(one.connections for one in following))
     result.saw("frames", sum(len(one.seen) for one in following))
     result.saw("ms of the slowest append", round(1000 * max(client.slowest for client in talking)))
@@ -85,7 +92,8 @@ def _free_port(seed: int) -> int:
 
 async def _storm(
     server: Server,
-    talking: list[Client],
+    asking: list[Client],
+    remote: list[RemoteStore],
     following: list[Follower],
     result: Result,
     kills: int,
@@ -93,9 +101,12 @@ async def _storm(
     chance: random.Random,
 ) -> None:
     end = time.monotonic() + seconds
-    over = asyncio.Event()
+    over = threading.Event()
+    loop, talking = asyncio.get_running_loop(), [*asking, *remote]
+    threads = ThreadPoolExecutor(len(remote) + 1)
     watching = [asyncio.create_task(one.follow()) for one in following]
-    saying = [asyncio.create_task(client.talk(over)) for client in talking]
+    saying: list[asyncio.Future[None]] = [asyncio.ensure_future(client.talk(over)) for client in asking]
+    saying += [loop.run_in_executor(threads, one.talk, over) for one in remote]
     for _ in range(kills):
         goal = _said(talking) + len(talking)
         # It has to have something to lose.
@@ -103,7 +114,7 @@ async def _storm(
         await asyncio.sleep(chance.uniform(0, 1.5 * seconds / kills))
         server.kill()
         result.cycles += 1
-        await asyncio.to_thread(server.start)
+        await loop.run_in_executor(threads, server.start)
     await asyncio.sleep(max(end - time.monotonic(), 1))
     over.set()
     await asyncio.gather(*saying)
@@ -122,11 +133,11 @@ async def _until(seconds: float, is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK)
 
 
-def _said(talking: list[Client]) -> int:
+def _said(talking: Sequence[Speaker]) -> int:
     return sum(len(client.said) for client in talking)
 
 
-def _judge(subject: Subject, talking: list[Client], following: list[Follower], result: Result) -> None:
+def _judge(subject: Subject, talking: Sequence[Speaker], following: list[Follower], result: Result) -> None:
     """Compare what is there with what was acknowledged and what was seen."""
     kept: dict[str, list[tuple[str, str]]] = {}
     with subject.open() as store:
@@ -148,7 +159,7 @@ def _judge(subject: Subject, talking: list[Client], following: list[Follower], r
     result.found("the end", subject.check())
 
 
-def _differences(client: Client, mine: list[tuple[str, str]]) -> Iterator[str]:
+def _differences(client: Speaker, mine: list[tuple[str, str]]) -> Iterator[str]:
     said = [(one.id, one.text) for one in client.said]
     if mine == said:
         return

@@ -29,6 +29,7 @@ def test_f01_a_server_killed_again_and_again_loses_and_doubles_nothing(tmp_path:
     assert result.cycles == KILLS
     assert result.acknowledged > 20 * SECONDS
     assert result.seen["appends that no answer came to"] >= KILLS
+    assert result.seen["appends of remote stores"] > SECONDS
     assert result.seen["streams"] >= 5 * (KILLS + 1)
 
 

@@ -7,6 +7,7 @@ counts when all of it has come.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -14,6 +15,9 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+
+import clew
+from clew.errors import BackendUnavailableError, ClewError, OutcomeUnknownError
 
 TOKEN: Final = "the-token-of-a-campaign"
 PATIENCE: Final = 10.0
@@ -34,7 +38,7 @@ class Acknowledged(msgspec.Struct):
     """Of the entry."""
 
 
-class Client:
+class Speaker:
     """Says one thing after the other in a session, each until it is acknowledged."""
 
     def __init__(self, port: int, name: str, session: str) -> None:
@@ -48,9 +52,14 @@ class Client:
         """Those of them that had been committed: the repetition found the entry of the first one."""
         self.refused: list[str] = []
         self.slowest = 0.0
-        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def talk(self, over: asyncio.Event) -> None:
+
+class Client(Speaker):
+    """By HTTP."""
+
+    _connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def talk(self, over: threading.Event) -> None:
         """Until it is over; what was begun is finished."""
         try:
             while not over.is_set() and not self.refused:
@@ -102,6 +111,33 @@ class Client:
         if self._connection is not None:
             self._connection[1].close()
             self._connection = None
+
+
+class RemoteStore(Speaker):
+    """By a store that is opened over HTTP, in a thread."""
+
+    def talk(self, over: threading.Event) -> None:
+        with clew.open(f"http://127.0.0.1:{self._port}", token=TOKEN) as store:
+            session = store.get(self.session)
+            while not over.is_set() and not self.refused:
+                began = time.monotonic()
+                self._say(session, f"{self.name} {len(self.said)}")
+                self.slowest = max(self.slowest, time.monotonic() - began)
+
+    def _say(self, session: clew.Session, text: str) -> None:
+        for _ in range(TRIES):
+            try:
+                [entry] = session.append({"role": "user", "content": text}, key=f"key of {text}")
+            except (BackendUnavailableError, OutcomeUnknownError):
+                self.unanswered += 1
+                time.sleep(PAUSE)
+            except ClewError as error:
+                self.refused.append(f"{self.name}: {error.code}: {error}")
+                return
+            else:
+                self.said.append(Acknowledged(text, entry.id))
+                return
+        self.refused.append(f"{self.name}: no answer after {TRIES} tries")
 
 
 class Follower:
