@@ -45,6 +45,12 @@ HEADERS: Final[dict[str, tuple[str, str]]] = {
 }
 """What requests may bring; a header that is not here is no part of the API."""
 
+SHAPES: Final = {
+    "if-match": r'^(\*|(W/)?"[!#-~]*")$',
+    "clew-lease": r"^(\*|[1-9][0-9]{0,17}\.[1-9a-f][0-9a-f]{0,14})$",
+}
+"""Of headers that are refused if they have another one."""
+
 ANSWERED: Final[dict[str, tuple[str, str]]] = {
     "etag": ("ETag", "Names this state, for If-Match and If-None-Match."),
     "link": ("Link", 'The next page, with `rel="next"`; not there: this was the last.'),
@@ -172,7 +178,7 @@ def _operation(route: Route, given: dict[str, Json], components: dict[str, Any])
         parameters += _parameters(components[route.query.__name__])
     for name in headers:
         spelled, about = HEADERS[name]
-        schema: Json = {"type": "string"}
+        schema: Json = {"type": "string", **({"pattern": SHAPES[name]} if name in SHAPES else {})}
         parameters.append({"name": spelled, "in": "header", "description": about, "schema": schema})
     if parameters:
         operation["parameters"] = parameters

@@ -17,6 +17,8 @@ Speaker: TypeAlias = Literal["user", "assistant", "tool", "system", "other", "ma
 BlockKind: TypeAlias = Literal["text", "thinking", "call", "result", "media", "data"]
 PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=200)]
 ManyMessages: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+GivenMessage: TypeAlias = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
+"""The JSON text of an object, as it came."""
 
 
 class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +173,7 @@ class MessagesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     """Messages as they were appended, without the marks between them."""
 
-    data: list[msgspec.Raw]
+    data: list[GivenMessage]
     cursor: str | None
 
 
@@ -195,7 +197,7 @@ class ContextView(msgspec.Struct, frozen=True, kw_only=True):
 class NewEntries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Messages to append, all of them or none."""
 
-    messages: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
+    messages: Annotated[list[GivenMessage], msgspec.Meta(min_length=1)]
     """JSON objects of any shape; each is kept byte for byte."""
     strict: bool = False
     """Refuse lone surrogates instead of replacing them."""

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.model import Branch, Checkpoint, ForkPoint, Head, MoveInfo
 from clew.model.files import OnConflict, RestoreReport
-from clew.server.wire.entries import EntryMark
+from clew.server.wire.entries import EntryMark, GivenMessage
 
 PointInTree: TypeAlias = str | int | Head
 """A number is a position on the path; a text is the name of a checkpoint, the id of an entry, or `start`; an
@@ -60,7 +60,7 @@ class CompactBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     text: str | None = None
     """Becomes one user message."""
-    messages: list[msgspec.Raw] | None = None
+    messages: list[GivenMessage] | None = None
     upto: PointInTree | None = None
     """The last entry that it stands for; null: the head."""
     tokens: Count | None = None
@@ -76,7 +76,7 @@ class TruncateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ReplaceBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole history, as it is to be."""
 
-    messages: list[msgspec.Raw]
+    messages: list[GivenMessage]
     user_turns: Count | None = None
     """Sets the counter of user turns, which else counts those in `messages`."""
     strict: bool = False

@@ -41,7 +41,7 @@ class EventPage(msgspec.Struct, frozen=True):
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An event to be added."""
 
-    type: str
+    type: Annotated[str, msgspec.Meta(min_length=1)]
     data: Json = None
     stream: str = ""
     id: str | None = None
