@@ -13,8 +13,11 @@ from urllib.parse import quote
 
 import pytest
 
+from clew.server.access import audit
 from clew.server.application import Finished
 from clew.server.process.access_log import Log, safe, safe_path
+from clew.server.process.serve import attached
+from tests.server.conftest import Running
 from tests.server.process.commands import serving, until
 
 LINE = re.compile(
@@ -86,6 +89,31 @@ def test_an_error_is_written_with_its_places_and_without_what_was_sent(log: Log,
     assert "builtins.ValueError" in text
     assert f"{Path(__file__).name}:" in text
     assert "hunter2" not in text
+
+
+def test_a_client_is_told_under_which_name_the_log_has_an_error(
+    server: Running, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("hunter2 in a body")
+
+    monkeypatch.setattr(server.store, "list", fail)
+    with attached(log), server.client() as client:
+        found = client.get("/api/v1/sessions", headers={"x-secret": "hunter3"})
+        assert found.status_code == 500
+        assert "hunter" not in found.text
+        id = found.json()["error"]
+    text = (tmp_path / "log").read_text()
+    assert f"GET /api/v1/sessions failed ({id})" in text
+    assert "builtins.ZeroDivisionError" in text
+    assert "test_access_log.py" in text
+    assert "hunter" not in text
+
+
+def test_what_cannot_be_taken_back_is_in_the_log(log: Log, tmp_path: Path) -> None:
+    with attached(log):
+        audit.note("purged", by="me\nyou", session="a\x1b[31m")
+    assert re.search(r'Z audit: purged by="me\\nyou" session="a', (tmp_path / "log").read_text())
 
 
 def test_a_log_that_is_not_written_fast_enough_says_what_it_left_out(tmp_path: Path) -> None:

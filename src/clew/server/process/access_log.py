@@ -32,6 +32,8 @@ _LONG: Final = re.compile(r"[A-Za-z0-9_-]{32,}")
 _UNSAFE_NOTE: Final = re.compile(r"[^ -~]")
 _LONGEST: Final = 300
 _MOST_LINES: Final = 20_000
+AUDIT: Final = "clew.audit"
+"""The logger of what cannot be taken back."""
 _GATHER: Final = 0.05
 """Seconds in which lines are gathered for one write."""
 
@@ -177,14 +179,15 @@ class LogHandler(logging.Handler):
     """What the server and uvicorn tell by `logging`, in the same log."""
 
     def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
-            self._log.failed(record.getMessage(), record.exc_info[1])
+            self._log.failed(text, record.exc_info[1])
         else:
-            self._log.note(record.getMessage())
+            self._log.note(f"audit: {text}" if record.name == AUDIT else text)
 
 
 def _appended(path: Path) -> int:

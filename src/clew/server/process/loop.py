@@ -103,7 +103,7 @@ class Loop(uvicorn.Server):
 
     def _refused(self, connection: Connection, status: int) -> None:
         self._app.metrics.numbers.refused += 1
-        self._log.refused(connection.client[0] if connection.client else "unix", status)
+        self._log.refused(connection.client[0] if connection.client else "", status)
 
     # -- the end
 

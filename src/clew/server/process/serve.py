@@ -26,7 +26,7 @@ import clew
 from clew.backends.registry import parse
 from clew.errors import InvalidError
 from clew.server.process import sockets as listening
-from clew.server.process.access_log import Log, LogHandler
+from clew.server.process.access_log import AUDIT, Log, LogHandler
 from clew.server.process.notify import Manager
 from clew.server.settings import Settings
 
@@ -144,12 +144,16 @@ def attached(log: Log) -> Iterator[None]:
     handler = LogHandler(log)
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [(one, one.propagate) for one in loggers]
+    audit = logging.getLogger(AUDIT)
+    level = audit.level
     for one in loggers:
         one.addHandler(handler)
         one.propagate = False
+    audit.setLevel(logging.INFO)
     try:
         yield
     finally:
+        audit.setLevel(level)
         for one, propagate in before:
             one.removeHandler(handler)
             one.propagate = propagate
