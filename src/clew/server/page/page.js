@@ -56,7 +56,7 @@ async function showSessions() {
   list.replaceChildren();
   for (const one of page.data) {
     const count = one.messages === 1 ? "1 message" : one.messages + " messages";
-    row(one.title ?? one.id, one.id + " · " + count + " · " + one.updated_at);
+    row(one.title ?? one.id, one.id + " · " + count + " · " + new Date(one.updated_at).toLocaleString());
   }
   if (page.data.length === 0) row("there is no session yet", "clew import --scan brings some");
 }
@@ -68,7 +68,7 @@ async function showShare() {
   who.textContent = "shared: " + (info.title ?? info.id);
   const page = await ask("GET", path + "/entries?last=100");
   list.replaceChildren();
-  for (const entry of page.data) row(plain(entry), entry.at ?? "");
+  for (const entry of page.data) row(plain(entry), new Date(entry.at).toLocaleString());
 }
 
 function failed(error) {
