@@ -221,7 +221,7 @@ def test_a_hundred_headers_and_sixteen_kibibytes_are_not_too_large(server: Runni
     assert statuses(server.ask(HEAD + headers + b"Connection: close\r\n\r\n")) == [200]
 
 
-def test_a_million_headers_end_after_the_first_hundred(server: Running) -> None:
+def test_s38_a_million_headers_end_after_the_first_hundred(server: Running) -> None:
     before = memory()
     with server.connect() as one:
         one.sendall(HEAD)
@@ -257,7 +257,7 @@ def test_an_address_that_is_too_long_is_refused(server: Running) -> None:
     assert statuses(server.ask(b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n")) == [414]
 
 
-def test_slow_headers_are_not_waited_for(tmp_path: Path) -> None:
+def test_s38_slow_headers_are_not_waited_for(tmp_path: Path) -> None:
     with serving(tmp_path, head_seconds=0.5) as server, server.connect() as one:
         began = time.monotonic()
         one.sendall(HEAD)
@@ -374,7 +374,7 @@ def test_an_upgrade_is_declined_and_its_body_is_no_request(server: Running) -> N
 # -- bodies
 
 
-def test_a_body_that_trickles_without_an_end_is_not_read_for_ever(tmp_path: Path) -> None:
+def test_s38_a_body_that_trickles_without_an_end_is_not_read_for_ever(tmp_path: Path) -> None:
     limits = {"body_grace": 0.5, "body_rate": 1 << 20, "drain_seconds": 0.5}
     with serving(tmp_path, **limits) as server, server.connect() as one:
         one.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
