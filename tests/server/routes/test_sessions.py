@@ -14,6 +14,7 @@ import pytest
 
 import clew
 from clew.errors import LeaseLostError
+from clew.server.access.tokens import add_token
 from clew.server.routing import encoded
 from tests.server.conftest import Running, running
 
@@ -447,6 +448,28 @@ def test_a_touched_session_is_listed_first(server: Running, client: httpx.Client
     assert client.post(f"{S}/a/touch").json() == info_of(server, "a")
     assert server.store.get("a").info.updated_at > before
     assert listed(client) == ["a", "b"]
+
+
+# -- who may change something
+
+
+def test_whatever_changes_something_needs_a_scope_for_it(server: Running, client: httpx.Client) -> None:
+    for route in server.app.router.routes:
+        if route.method != "GET" and route.path.startswith(S):
+            assert route.scope in ("write", "admin", "files"), route.path
+    _, token = add_token(server.store, "reader", scopes=["read"])
+    server.store.create("a")
+    with server.client(token) as reader:
+        assert reader.get(f"{S}/a").status_code == 200
+        for answer in (
+            reader.post(S, json={}),
+            reader.put(f"{S}/a", json={}),
+            reader.patch(f"{S}/a", json={}),
+            reader.delete(f"{S}/a"),
+            reader.post(f"{S}/a/entries", json={"messages": [{}]}),
+            reader.post(f"{S}/a/undo"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
 # -- a server that only reads

@@ -25,7 +25,7 @@ def get_checkpoint(call: Call, id: str, name: str) -> Checkpoint:
     return call.session(id).get_checkpoint(name)
 
 
-@routes.put("/sessions/{id}/checkpoints/{name}", answer=Checkpoint)
+@routes.put("/sessions/{id}/checkpoints/{name}", answer=Checkpoint, slow=True)
 def set_checkpoint(call: Call, id: str, name: str, body: CheckpointBody) -> Checkpoint:
     """Name the head, to come back to; again: move the name.
 

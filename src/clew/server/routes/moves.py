@@ -46,7 +46,7 @@ MOST_REPLACED: Final = 50_000
 # -- back and forth
 
 
-@routes.post("/sessions/{id}/rewind", answer=MovedView)
+@routes.post("/sessions/{id}/rewind", answer=MovedView, slow=True)
 def rewind(call: Call, id: str, body: RewindBody) -> Answer:
     """Go back to a checkpoint, an entry or a position.
 
@@ -70,7 +70,7 @@ def rewind(call: Call, id: str, body: RewindBody) -> Answer:
     return _moved(call.change(session, work))
 
 
-@routes.post("/sessions/{id}/undo", answer=MovedView)
+@routes.post("/sessions/{id}/undo", answer=MovedView, slow=True)
 def undo(call: Call, id: str, body: StepBody) -> Answer:
     """Take back the last operation that was not an append.
 
@@ -80,7 +80,7 @@ def undo(call: Call, id: str, body: StepBody) -> Answer:
     return _step(call, id, "undo", body)
 
 
-@routes.post("/sessions/{id}/redo", answer=MovedView)
+@routes.post("/sessions/{id}/redo", answer=MovedView, slow=True)
 def redo(call: Call, id: str, body: StepBody) -> Answer:
     """Take back the last undo."""
     return _step(call, id, "redo", body)

@@ -196,7 +196,7 @@ def merged(target: Json, patch: Json, depth: int = 0) -> Json:
     return found
 
 
-@routes.delete("/sessions/{id}", status=204)
+@routes.delete("/sessions/{id}", status=204, slow=True)
 def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
     """Put a session in the trash; with `purge`, remove it for good.
 
