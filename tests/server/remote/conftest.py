@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 import clew
+from clew.server.access.tokens import add_token
 from tests.server.conftest import TOKEN, Running
 
 
@@ -21,12 +23,10 @@ def store(server: Running) -> Iterator[clew.Store]:
 @pytest.fixture
 def opened(server: Running) -> Iterator[Callable[..., clew.Store]]:
     """Opens the store of `server` with a new token of these scopes."""
-    from clew.server.access.tokens import add_token
-
     with ExitStack() as stack:
 
-        def open(*scopes: str, **bounds: object) -> clew.Store:
-            token = add_token(server.store, scopes, **bounds)
-            return stack.enter_context(clew.open(server.url, token=token))
+        def open(*scopes: str, **bounds: Any) -> clew.Store:
+            _, text = add_token(server.store, "-".join(("t", *scopes)), scopes=scopes, **bounds)
+            return stack.enter_context(clew.open(server.url, token=text))
 
         yield open

@@ -50,7 +50,7 @@ REMOVING: Final = (
 """Calls that remove content. Whoever writes the index can hide messages from it; the server writes it."""
 FILES: Final = (FindObjects, ScanObjects, GetPack, ListPacks, AddPack, DropObjects, DropPack)
 SECRET: Final = frozenset({"token", "share"})
-"""Kinds of records that only an administrator may see."""
+"""Kinds of records that only an administrator sees: for others there are none."""
 RULES: Final = frozenset({"redaction", "removal", "retention", "unscrubbed"}) | SECRET
 """Kinds of records that say what is removed, or that it was."""
 KEPT: Final = frozenset({"key", "move", "run", "snapshot", "status"}) | RULES
@@ -69,8 +69,6 @@ def permit(principal: Principal, call: Call[Any]) -> None:
     if isinstance(call, PutRecord) and call.kind in RULES and not _is_new_key(call):
         need(principal, "admin", f"{name} of kind {call.kind}")
     if isinstance(call, DropRecord) and call.kind in KEPT:
-        need(principal, "admin", f"{name} of kind {call.kind}")
-    if isinstance(call, GetRecord | ScanRecords) and call.kind in SECRET:
         need(principal, "admin", f"{name} of kind {call.kind}")
 
 
@@ -102,13 +100,15 @@ def refuse_bound(principal: Principal) -> None:
         )
 
 
-# -- what a caller that cannot write does not see: the secrets of leases, and the key of redaction
+# -- what is not shown: tokens, and to a caller that cannot write the secrets of leases and of redaction
 
 _SESSIONS: Final = (FindSession, GetSession, ListSessions, DueSessions, TreeSessions)
 
 
 def shown(principal: Principal, call: Call[Any], answer: Any) -> Any:
     """An answer as this caller may see it."""
+    if isinstance(call, GetRecord | ScanRecords) and call.kind in SECRET and not principal.may("admin"):
+        return None if isinstance(call, GetRecord) else ([], False)
     if principal.may("write"):
         return answer
     if isinstance(call, _SESSIONS):

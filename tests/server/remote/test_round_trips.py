@@ -1,0 +1,125 @@
+"""How many requests a call takes: over a network each of them is a journey."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import clew
+from clew.backends.http.backend import HttpBackend
+from tests.server.conftest import TOKEN, Running
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def requests(store: clew.Store, work: Callable[[], object]) -> int:
+    backend = store._engine.backend
+    assert isinstance(backend, HttpBackend)
+    before = backend.requests
+    work()
+    return backend.requests - before
+
+
+class TestRoundTrips:
+    """Counted, so that they stay few."""
+
+    def test_an_append_is_one_request(self, store: clew.Store) -> None:
+        """With all that it looks at: the session, the lease, the branch."""
+        s = store.session("s")
+        s.append(user("a"))
+
+        assert [requests(store, lambda: s.append(user(text))) for text in "bcd"] == [1, 1, 1]
+        assert requests(store, lambda: s.append(*map(user, "efgh"))) == 1
+
+    def test_an_append_in_a_run_is_one_request(self, store: clew.Store) -> None:
+        with store.session("s").run() as run:
+            run.append(user("a"))
+            assert requests(store, lambda: run.append(user("b"))) == 1
+
+    def test_a_crowd_of_appends_shares_requests(self, store: clew.Store) -> None:
+        """While one request is on its way, all that comes is gathered for the next."""
+        sessions = [store.session(f"s{number}") for number in range(8)]
+        for session in sessions:
+            session.append(user("first"))
+
+        def crowd() -> None:
+            threads = [
+                threading.Thread(target=lambda s=session: [s.append(user(f"{n}")) for n in range(10)])
+                for session in sessions
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        assert requests(store, crowd) < 80
+        assert [session.info.messages for session in sessions] == [11] * 8
+
+    def test_a_group_that_is_posted_is_one_request(self, store: clew.Store) -> None:
+        s = store.session("s")
+        s.append(user("a"))
+        engine = store._engine
+        from clew.core.engine.commit import Pending
+
+        works = [s._appending([user(f"{number}")]) for number in range(50)]
+        assert requests(store, lambda: engine.committer.run_all([Pending(w) for w in works if w])) == 1
+        assert s.info.messages == 51
+
+    def test_others_in_between_cost_more_and_lose_nothing(self, store: clew.Store, server: Running) -> None:
+        """What is remembered is compared: an append of another machine is found out, and built upon."""
+        s = store.session("s")
+        s.append(user("a"))
+        server.store.get("s").append(user("b"))
+        s.append(user("c"))
+        assert requests(store, lambda: s.append(user("d"))) == 1
+        assert [message["content"] for message in s.messages()] == ["a", "b", "c", "d"]
+
+    def test_reading_and_listing_take_few(self, store: clew.Store) -> None:
+        s = store.session("s")
+        s.append(*(user(f"{number}") for number in range(500)))
+        s.messages()
+
+        assert requests(store, s.messages) == 2
+        assert requests(store, lambda: store.list(limit=50)) == 1
+        assert requests(store, lambda: store.get("s")) == 1
+        assert requests(store, lambda: store.search("7")) == 1
+
+    def test_a_lease_is_renewed_in_one(self, store: clew.Store) -> None:
+        with store.session("s").run() as run:
+            assert requests(store, run.renew) == 1
+
+    def test_small_writes_take_few(self, store: clew.Store) -> None:
+        s = store.session("s")
+        s.append(user("a"))
+        s.add_event("t", 0)
+
+        assert requests(store, lambda: s.set_var("n", 1)) == 1
+        assert requests(store, lambda: s.add_event("t", 1)) == 2
+        assert requests(store, lambda: s.append(user("b"), key="k")) == 2
+
+
+def test_two_clients_write_to_one_session(server: Running) -> None:
+    """From several threads each: nothing is lost, nothing is there twice."""
+    with clew.open(server.url, token=TOKEN) as one, clew.open(server.url, token=TOKEN) as two:
+        sessions = [one.session("s"), two.session("s")]
+
+        def write(session: clew.Session, name: str) -> None:
+            for number in range(20):
+                session.append(user(f"{name}{number}"))
+
+        threads = [
+            threading.Thread(target=write, args=(session, f"{index}{half}."))
+            for index, session in enumerate(sessions)
+            for half in "ab"
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        said = [message["content"] for message in sessions[0].messages()]
+
+        assert len(said) == len(set(said)) == 80
+        assert one.verify().problems == ()
