@@ -74,7 +74,7 @@ class TestLostAnswers:
     def test_a_session_is_created_once(self, proxy: Proxy, s: clew.Session) -> None:
         """A transaction that the server held open is given up, and begun again."""
         for lose in ("request", "answer"):
-            proxy.lose = lose  # type: ignore[assignment]
+            proxy.lose = lose
             s._scope.run(lambda tx: None)
         with clew.open(proxy.url, token=TOKEN, timeout=5) as store:
             proxy.lose = "answer"

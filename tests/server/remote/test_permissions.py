@@ -178,8 +178,9 @@ class TestRead:
         remote = store._engine.backend.remote  # type: ignore[attr-defined]
         with pytest.raises(ClewError):
             remote.commit(calls.Step(calls=[DropSession(1)], end="commit", commit="0" * 32))
-        with pytest.raises(ReadOnlyError):
+        with pytest.raises(AccessDeniedError):
             remote.step(calls.Step(calls=[]))
+        assert store.read(lambda now: now.get("s").info.messages) == 2
 
     def test_search_is_allowed(self, opened: Open, s: clew.Session) -> None:
         """The server writes the index, not the caller."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import clew
@@ -31,7 +32,7 @@ class TestRoundTrips:
         s = store.session("s")
         s.append(user("a"))
 
-        assert [requests(store, lambda: s.append(user(text))) for text in "bcd"] == [1, 1, 1]
+        assert [requests(store, partial(s.append, user(text))) for text in "bcd"] == [1, 1, 1]
         assert requests(store, lambda: s.append(*map(user, "efgh"))) == 1
 
     def test_an_append_in_a_run_is_one_request(self, store: clew.Store) -> None:

@@ -319,7 +319,7 @@ class SnapshotReader(HttpReader):
 
     def ask(self, call: Read[T]) -> T:
         try:
-            found = self._remote.step(Step(transaction=self._id, snapshot=True, calls=[call]))
+            found = self._remote.step(Step(transaction=self._id, calls=[call]), "snapshot")
         except RowsChanged as error:
             raise BackendUnavailableError("the server has given up this snapshot; begin again") from error
         self._id = found.transaction
@@ -329,5 +329,5 @@ class SnapshotReader(HttpReader):
 
     def end(self) -> None:
         if self._id is not None:
-            self._remote.undo(self._id)
+            self._remote.undo(self._id, "snapshot")
             self._id = None

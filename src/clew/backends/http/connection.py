@@ -190,7 +190,7 @@ class Connection:
                 if told
                 else f"{self.location} asks for a sign-in of its own (status 401): is this a Clew server?"
             )
-        if status == 403 and problem.code in ("", "forbidden", "bound"):
+        if status == 403 and not is_known(problem):
             return AccessDeniedError(f"{self.location} refuses: {problem.detail or 'status 403'}{next}")
         if status == 404 and problem.code in ("", "no_such_route"):
             return InvalidUrlError(f"there is no Clew server at {self.location}, or it is an older one")

@@ -120,13 +120,13 @@ class Remote:
 
     # -- transactions
 
-    def step(self, step: Step) -> Answers:
-        """Part of a transaction that stays open. RowsChanged: it is not there any more."""
+    def step(self, step: Step, what: str = "transaction") -> Answers:
+        """Part of a transaction, or of a snapshot, that stays open. RowsChanged: it is not there any more."""
         deadline = time.monotonic() + self._connection.timeout
         pause = FIRST_PAUSE
         while True:
             try:
-                answer = self._connection.post("transaction", encode(step))
+                answer = self._connection.post(what, encode(step))
             except LostError as lost:
                 raise RowsChanged from lost  # it will not be committed: that was not asked for yet
             except ClewError as error:
@@ -140,11 +140,11 @@ class Remote:
             found: Answers = self._decoded(answer, _decode_answers)
             return found
 
-    def undo(self, transaction: str) -> None:
+    def undo(self, transaction: str, what: str = "transaction") -> None:
         """Have the server forget a transaction at once, if it can be told; by itself it does so soon."""
         step = Step(transaction=transaction, end="undo")
         try:
-            self._connection.post("transaction", encode(step), timeout=UNDO_TIME)
+            self._connection.post(what, encode(step), timeout=UNDO_TIME)
         except (LostError, ClewError):
             pass
 

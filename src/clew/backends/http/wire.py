@@ -26,6 +26,8 @@ MOST_CALLS: Final = 20_000
 """In one request."""
 MOST_SENT: Final = 256 * 1024 * 1024
 """Bytes of one request or answer, uncompressed: three times the largest message, as text in JSON."""
+MOST_ASKED: Final = 4 * 1024 * 1024
+"""Bytes of a request that brings nothing."""
 ROOM: Final = 4 * 1024 * 1024
 """Bytes of bodies after which an answer ends; the client asks for the rest."""
 MOST_ROWS: Final = 2000

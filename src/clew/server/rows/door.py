@@ -96,16 +96,23 @@ class Door:
 
         return search(self._engine, request_from(query))
 
+    async def look(self, caller: Caller, step: Step) -> Answers:
+        """Read the store as it is at one moment, step by step."""
+        caller.permit(step.calls)
+        if step.transaction is not None:
+            held = self._held.find(step.transaction, caller)
+        else:
+            held = self._held.begin(caller, is_snapshot=True)
+        return await asyncio.wrap_future(held.send(step))
+
     # -- writing
 
     async def step(self, caller: Caller, step: Step) -> Answers:
         """A whole transaction, or one step of one that is held open."""
         caller.permit([expected.call for expected in step.expect])
         caller.permit(step.calls)
-        if self._read_only and not step.snapshot:
+        if self._read_only:
             raise ReadOnlyError("the server serves this store for reading only")
-        if not caller.principal.may("write") and not step.snapshot:
-            raise ReadOnlyError(f"the token {caller.principal.name!r} has no scope to write")
         if step.end != "commit":
             return await asyncio.wrap_future(self._held_step(caller, step))
         outcome = self._outcomes.begin(step.commit) if step.commit is not None else Future()
@@ -136,7 +143,7 @@ class Door:
             nothing.set_result(Answers(answers=[]))
             return nothing
         else:
-            held = self._held.begin(caller, is_snapshot=step.snapshot)
+            held = self._held.begin(caller)
         return held.send(step)
 
     async def _commit(self, caller: Caller, step: Step) -> Answers:

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.backends.http.calls import Step, decode_read, decode_step
 from clew.backends.http.wire import (
+    MOST_ASKED,
     MOST_SENT,
     TIME_HEADER,
     Hello,
@@ -58,14 +59,22 @@ def greet(call: Call, body: bytes) -> Answer:
     return _answer(call, found)
 
 
-@routes.post("/rows/read", scope="read", slow=True, private=True, max_body=MOST_SENT)
+@routes.post("/rows/read", scope="read", slow=True, private=True, max_body=MOST_ASKED)
 def read(call: Call, body: bytes) -> Answer:
     """Calls that only read."""
     door = _door(call)
     return _answer(call, door.read(door.caller(call.principal), _decoded(decode_read, body)))
 
 
-@routes.post("/rows/transaction", scope="read", slow=True, private=True, max_body=MOST_SENT)
+@routes.post("/rows/snapshot", scope="read", slow=True, private=True, max_body=MOST_ASKED)
+async def look(call: Call, body: bytes) -> Answer:
+    """Calls that only read, all of which see the store as it was at one moment."""
+    door = _door(call)
+    step: Step = _decoded(decode_step, body)
+    return _answer(call, await door.look(door.caller(call.principal), step))
+
+
+@routes.post("/rows/transaction", scope="write", slow=True, private=True, max_body=MOST_SENT)
 async def transact(call: Call, body: bytes) -> Answer:
     """A transaction, or a step of one."""
     door = _door(call)

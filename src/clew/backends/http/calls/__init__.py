@@ -57,8 +57,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Compared first. If an answer is another now, nothing is done."""
     calls: Annotated[list[AnyCall], Meta(max_length=MOST_CALLS)] = []
     end: Literal["", "commit", "undo"] = ""
-    snapshot: bool = False
-    """Not a transaction, but the store as it is at one moment: nothing can be written."""
     commit: CallId | None = None
     """With end "commit": a name for it, by which its outcome can be asked for if the answer is lost."""
 
