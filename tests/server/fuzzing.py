@@ -114,16 +114,10 @@ def fill(store: clew.Store, folder: Path) -> dict[str, list[Any]]:
     plain.append({"role": "user", "content": "the owl?"})
     plain.rewind(1)
     plain.fork("fork")
-    items = (
-        {
-            "type": "message",
-            "id": "msg_0",
-            "role": "user",
-            "content": [{"type": "input_text", "text": "the heron?"}],
-        },
-    )
-    store.create("2", metadata={"framework": "openai-conversations"}).append(*items)
-    run = store.create("3").run(lease=86_400, detached=True)
+    item = {"type": "message", "id": "msg_0", "role": "user", "content": "the heron?"}
+    framework = {"framework": "openai-conversations"}
+    store.create("conv_0", metadata=framework, expires_at="never").append(item)
+    run = store.create("worker", expires_at="never").run(lease=86_400, detached=True)
     (folder / "files").mkdir()
     (folder / "files" / "0").write_text("a\nb\n")
     snapshot = store.snapshot(folder / "files")
