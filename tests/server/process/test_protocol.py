@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from clew.server.process import protocol
 from clew.server.process.access_log import Log
 from clew.server.process.loop import Loop, run
 from clew.server.process.metrics import Metrics
@@ -490,6 +491,25 @@ def test_a_connection_too_many_is_told_so(tmp_path: Path) -> None:
             assert answer(one) == b"HTTP/1.1 200 OK / "
         for one in busy:
             one.close()
+
+
+def test_one_address_of_another_machine_has_few_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "_LOCAL", ("none",))  # as if this machine were another one
+    with serving(tmp_path, per_address=3) as server:
+        few = [server.connect() for _ in range(3)]
+        until(lambda: server.connections == 3)
+        assert statuses(server.ask(b"")) == [503]
+        few.pop().close()
+        until(lambda: server.connections == 2)
+        with server.connect() as one:
+            one.sendall(HEAD + b"\r\n")
+            assert answer(one) == b"HTTP/1.1 200 OK / "
+        for one in few:
+            one.close()
+        until(lambda: not server.connections)
+        assert not server.loop.server_state.by_address  # type: ignore[attr-defined]
 
 
 def test_many_silent_connections_do_not_keep_others_out(tmp_path: Path) -> None:
