@@ -15,9 +15,10 @@ import msgspec
 
 from clew.errors import InvalidQueryError, NotFoundError, SnapshotNotFoundError
 from clew.model.files import Snapshot, SnapshotFile
+from clew.server.access.guard import attachment
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
-from clew.server.routing import API, Routes, encoded
+from clew.server.routing import API, Routes, part_of
 from clew.server.wire.files import (
     DiffPage,
     DiffQuery,
@@ -82,7 +83,7 @@ def list_files(call: Call, id: str, query: FilesQuery) -> Answer:
     found = call.store.list_files(snapshot, query.path, after=after, limit=query.limit + 1)
     page = found[: query.limit]
     cursor = _cursor_of(page[-1].path) if len(found) > query.limit else None
-    base = call.url(f"{API}/snapshots/{encoded(id)}/files/")
+    base = call.url(f"{API}/snapshots/{part_of(id)}/files/")
     return Answer(
         value=FilePage([_listed(base, one) for one in page], cursor), headers=call.next_page(cursor)
     )
@@ -107,9 +108,9 @@ def read_file(call: Call, id: str, path: str) -> Answer:
     tag = f'"{file.hash}"'
     start, end = _range_of(call, tag, file.size)
     headers = {
+        **attachment(path.rpartition("/")[2]),
         "accept-ranges": "bytes",
         "cache-control": "private, no-cache",
-        "content-disposition": attachment(path.rpartition("/")[2]),
         "content-length": str(end - start),
     }
     is_part = end - start < file.size
@@ -170,12 +171,6 @@ def _blocks(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield b"".join(held)
             held, size = [], 0
     yield b"".join(held)
-
-
-def attachment(name: str) -> str:
-    """Content-Disposition of a file to be kept under this name, whatever characters it has."""
-    plain = re.sub(r"[^A-Za-z0-9._ -]", "_", _shown(name))[:100] or "file"
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(_shown(name)[:200], safe='')}"
 
 
 def _range_of(call: Call, tag: str, size: int) -> tuple[int, int]:

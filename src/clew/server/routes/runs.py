@@ -15,7 +15,7 @@ from clew.model import Checkpoint, LeaseInfo, Resumption
 from clew.run import Run
 from clew.server.call import ANY_LEASE, LEASE, Answer, Call
 from clew.server.problems import Problem
-from clew.server.routing import Routes, encoded, not_found
+from clew.server.routing import Routes, not_found, part_of
 from clew.server.wire.runs import (
     CompletedRun,
     FailedRun,
@@ -51,7 +51,7 @@ async def start_run(call: Call, id: str, body: NewRun) -> Answer:
                 raise
             await asyncio.sleep(pause)
         else:
-            place = call.url(f"/api/v1/sessions/{encoded(session.id)}/runs/{started.epoch}")
+            place = call.url(f"/api/v1/sessions/{part_of(session.id)}/runs/{started.epoch}")
             return Answer(value=started, headers={"location": place})
 
 

@@ -13,8 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from clew.errors import DiskFullError, InvalidError, InvalidQueryError, SessionNotFoundError
 from clew.model import Page
 from clew.model.transfer import ImportReport
+from clew.server.access.guard import attachment
 from clew.server.call import Answer, Call, Upload
-from clew.server.routes.files import attachment, begun
+from clew.server.routes.files import begun
 from clew.server.routing import Routes
 from clew.server.wire.transfer import ExportQuery, ImportQuery
 from clew.session import Session
@@ -68,7 +69,7 @@ def export_session(call: Call, id: str, query: ExportQuery) -> Answer:
     return Answer(
         stream=begun(pieces),
         media_type=media_type,
-        headers={"content-disposition": attachment(f"{session.id}.{ending}")},
+        headers=attachment(f"{session.id}.{ending}", media_type=media_type),
     )
 
 
