@@ -47,6 +47,8 @@ class Route:
     """It is not part of the documented API."""
     media_type: str
     """Of the answer."""
+    other_types: tuple[str, ...]
+    """Media types that it may have instead, by what was asked for."""
     max_body: int | None
     """Bytes of a request, unpacked; None: as the settings say."""
 
@@ -74,6 +76,7 @@ class Routes:
         slow: bool = False,
         private: bool = False,
         media_type: str = "application/json",
+        other_types: tuple[str, ...] = (),
         max_body: int | None = None,
     ) -> Callable[[Handler], Handler]:
         def register(handler: Handler) -> Handler:
@@ -92,6 +95,7 @@ class Routes:
                     is_slow=slow,
                     is_private=private,
                     media_type=media_type,
+                    other_types=other_types,
                     max_body=max_body,
                 )
             )

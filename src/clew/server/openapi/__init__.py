@@ -302,8 +302,10 @@ def _success(route: Route, schema: Json, status: int) -> Json:
     if schema is not None:
         described["content"] = {route.media_type: {"schema": schema}}
     else:
-        kind: Json = {} if route.media_type.endswith("json") else {"type": "string"}
-        described["content"] = {route.media_type: {"schema": kind}}
+        kinds = (route.media_type, *route.other_types)
+        described["content"] = {
+            kind: {"schema": {} if kind.endswith("json") else {"type": "string"}} for kind in kinds
+        }
     return described
 
 

@@ -42,7 +42,12 @@ _ODD: Final = re.compile(r"[^\w.@+=,-]", re.ASCII)
 # -- out
 
 
-@routes.get("/sessions/{id}/export", slow=True, media_type=LINES)
+@routes.get(
+    "/sessions/{id}/export",
+    slow=True,
+    media_type=LINES,
+    other_types=tuple(dict.fromkeys(kind for kind, _ in KINDS.values())),
+)
 def export_session(call: Call, id: str, query: ExportQuery) -> Answer:
     """A session as a file, sent piece by piece.
 
