@@ -114,7 +114,7 @@ def serve_command(
     For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
     front, because the connections of this command are not encrypted.
 
-    SIGTERM and Ctrl-C stop it: running requests are finished, streams are told to come back. The second one
+    SIGTERM and Ctrl-C stop it: running requests are finished, streams are told to come back. A second signal
     ends it at once. SIGHUP reads the tokens again and opens the log file anew. /health and /ready answer
     without a token, /metrics needs one.
     """
@@ -242,12 +242,13 @@ def _screen(
         yield _field("", f"works once, within {CODE_LASTS // 60} minutes")
     yield ""
     if started.port_is_other:
-        yield "Port 8731 is taken by another program, so it is another one."
+        yield "Port 8731 is taken by another program: this is the next free one."
     if started.is_open:
         yield "Connections are not encrypted: put a proxy with TLS in front."
     if options.sync:
         yield "The agents of this machine are followed."
     yield "Ctrl-C stops it."
+    yield ""
 
 
 def _field(name: str, value: str) -> str:
