@@ -20,6 +20,7 @@ from collections.abc import (
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -200,13 +201,15 @@ class Server:
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             return Answer(status=204, headers=self.guard.preflight(asked, headers)), None
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-        parts = parts_of(raw_path, self.settings.root_path or scope.get("root_path", ""))
+        root = self.settings.root_path or scope.get("root_path", "")
+        parts = parts_of(raw_path, root)
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, values = self.router.find(method, parts)
         done.route = route.path
         principal = await self._principal(route, asked, headers)
         done.principal = principal.name
         call = Call(self, route, headers, principal, parts, asked)
+        call.root = quote(unquote(root.rstrip("/")), safe="/")
         with self.limits.working(principal):
             await self._check_reach(call, route, values)
             call.query_string = scope.get("query_string", b"")

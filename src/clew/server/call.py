@@ -96,6 +96,8 @@ class Call:
         self.asked = asked
         self.client = asked.client
         """The address of the caller, for limits and the log."""
+        self.root = ""
+        """The path below which the application is mounted, or a proxy offers it."""
         self.parts = parts
         """Of the path, as they were sent."""
         self.query_string = b""
@@ -238,7 +240,7 @@ class Call:
 
     def url(self, path: str) -> str:
         """A path of this server, as a client has to ask for it."""
-        return self.server.settings.root_path.rstrip("/") + path
+        return self.root + path
 
     def next_page(self, cursor: str | int | None, name: str = "cursor") -> dict[str, str]:
         """The header that leads to the next page: the same request, but for its cursor. None: there is no

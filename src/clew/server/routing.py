@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from clew.server.problems import Problem
 
@@ -185,11 +185,11 @@ def not_found() -> Problem:
 
 def parts_of(raw_path: bytes, root_path: str) -> list[str]:
     """The parts of a path as they were sent, below the path at which the application is mounted."""
-    path = raw_path.partition(b"?")[0].decode("latin-1")
-    root = root_path.rstrip("/")
-    if root and (path == root or path.startswith(root + "/")):
-        path = path[len(root) :]
-    return path.removeprefix("/").split("/")
+    parts = raw_path.partition(b"?")[0].decode("latin-1").removeprefix("/").split("/")
+    root = [unquote(part) for part in root_path.strip("/").split("/") if part]
+    if root and [unquote(part) for part in parts[: len(root)]] == root:
+        return parts[len(root) :] or [""]
+    return parts
 
 
 def decoded(part: str, errors: str = "strict") -> str:
