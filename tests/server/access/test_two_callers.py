@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -106,7 +106,7 @@ def attempts(world: World, client: httpx.Client) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", ["workspace", "tags", "share", "share at"])
+@pytest.mark.parametrize("kind", ["workspace", "tags", "share at"])
 def test_s19_no_marker_of_one_is_ever_in_an_answer_to_the_other(world: World, kind: str) -> None:
     before = contents(world)
     leaks, failures = [], []
@@ -170,6 +170,45 @@ def alike(status: int, headers: str, body: bytes) -> tuple[int, str, bytes]:
         body = body.replace(id, b"ID")
     kept = [line for line in headers.split("\n") if not line.startswith(("date:", "content-length:"))]
     return status, "\n".join(kept), body
+
+
+@pytest.mark.timeout(300)
+def test_s19_a_fork_that_crosses_the_border_shows_what_it_shares_and_no_more(world: World) -> None:
+    """The owner gives one caller a fork of the other's session: both are of one tree then."""
+    store = world.server.store
+    base = store.create("base-of-a", workspace=world.values["workspace"], tags=["a"])
+    base.append({"role": "user", "content": "this is shared"})
+    shared = next(base.entries())
+    base.append({"role": "user", "content": f"{MARK} is not shared"})
+    later = list(base.entries())[-1]
+    base.checkpoint(f"{MARK}-point", state=f"{MARK} state")
+    base.annotate(later, note=f"{MARK} note", label="label-of-a")
+    fork = base.fork("fork-for-b", at=shared)
+    fork.update(workspace=world.b.info.workspace, tags=["b"])
+    own = fork.append({"role": "user", "content": "said by b"})[-1]
+    known = {**world.values, "id": fork.id, "conversation_id": fork.id, "label": "label-of-a"}
+    leaks, seen = [], False
+    for kind in ("workspace", "tags"):
+        with world.server.client(world.tokens[kind]) as client:
+            for route in routes():
+                if "{id}" not in route.path and "conversation" not in route.path:
+                    continue
+                if route.method == "DELETE":
+                    continue
+                for entry in (later.id, shared.id, own.id, f"{MARK}-point"):
+                    names = ("entry", "other", "at", "before", "after", "item_id", "to", "head")
+                    values = {**known, **dict.fromkeys(names, entry)}
+                    is_plain = route.method != "GET" or route.path.endswith("/live")
+                    many: list[dict[str, Any]] = [{}] if is_plain else list(queries(route, values))
+                    for query in many:
+                        body = list(bodies(route, values))[-1]
+                        told = send(client, route, path_of(route, values), query=query, body=body)
+                        seen = seen or b"this is shared" in told.body
+                        plain = told.whole.replace(f"{MARK}-point".encode(), b"")
+                        if MARK.encode() in plain:
+                            leaks.append((name_of(route), entry, query, told.status, told.body[-300:]))
+    assert seen
+    assert leaks == []
 
 
 @pytest.mark.parametrize("kind", ["workspace", "tags"])
