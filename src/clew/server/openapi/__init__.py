@@ -64,8 +64,31 @@ PLACES: Final[dict[str, str]] = {
     "epoch": "Of the run, as its start told.",
     "conversation_id": "Of a conversation: the id of a session.",
     "item_id": "Of an item.",
+    "alias": "Another id of the session. Percent-encode it, or send `~` and its base64url.",
+    "number": "Which of the images and files in the message; 0 is the first.",
+    "path": "Of a file in the snapshot; its slashes stay as they are.",
 }
 """What stands in a path."""
+
+COMMON: Final[dict[str, str]] = {
+    "after": "Only those after this point.",
+    "agent": "Only of this program or framework, such as `claude-code`.",
+    "at": "The path to this point, not the one to the head.",
+    "before": "Only those before this point.",
+    "cursor": "From the page before.",
+    "limit": "How many at most.",
+    "max_messages": "How many at most, from the end.",
+    "model": "The name of the model.",
+    "newest_first": "The other way round.",
+    "since": "Only at this time or later.",
+    "status": "Only with this status.",
+    "system_prompt": "That of the worker now.",
+    "tools_hash": "Names the tools that the worker has now.",
+    "until": "Only before this time.",
+    "view": "As stored, as blocks for people, as one piece of HTML, or as one line.",
+    "workspace": "Only in this directory.",
+}
+"""What parameters of these names mean, wherever the source says nothing more exact."""
 
 
 class ProblemDocument(msgspec.Struct, rename={"what_next": "next"}):
@@ -217,8 +240,14 @@ def _parameters(schema: dict[str, Any]) -> Iterator[Json]:
         if name.endswith(".*"):  # OpenAPI has no word for a family of parameters: another one tells of it
             continue
         bare = _without_null({key: value for key, value in field.items() if key != "description"})
-        about = {"description": field["description"]} if "description" in field else {}
-        yield {"name": name, "in": "query", "required": name in required, **about, "schema": bare}
+        about = field.get("description", COMMON.get(name, ""))
+        yield {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": about,
+            "schema": bare,
+        }
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
