@@ -129,6 +129,7 @@ class Server:
         self.in_flight = 0
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
+        self._slow_threads = ThreadPoolExecutor(settings.slow_threads, thread_name_prefix="clew-http-slow")
         self.rows = Door(store._engine, read_only=settings.read_only)
 
     # -- ASGI
@@ -154,6 +155,7 @@ class Server:
         self.hub.stop()
         self.rows.close()
         self._threads.shutdown(wait=False)
+        self._slow_threads.shutdown(wait=False)
 
     def stop_streams(self) -> None:
         """The server stops: whatever would go on for ever ends now."""
@@ -315,7 +317,7 @@ class Server:
             async with asyncio.timeout(None if route.is_slow else self.settings.timeout):
                 if route.is_async:
                     return _answer_of(await route.handler(**arguments))
-                return await self.in_thread(partial(_encoded, route, arguments))
+                return await self.in_thread(partial(_encoded, route, arguments), slow=route.is_slow)
         except TimeoutError:
             raise self._too_slow(route) from None
 
@@ -332,9 +334,11 @@ class Server:
             headers={"retry-after": "1"},
         )
 
-    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Do something that blocks in a thread of this server."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+    def in_thread(self, work: Callable[[], T], *, slow: bool = False) -> asyncio.Future[T]:
+        """Do something that blocks in a thread of this server. What may take minutes has threads of its own:
+        other requests do not wait for it."""
+        threads = self._slow_threads if slow else self._threads
+        return asyncio.get_running_loop().run_in_executor(threads, work)
 
     # -- sessions that were asked for before
 

@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for a request; exports, imports and streams are excepted."""
     threads: int = 8
     """Requests that are worked on at the same time; more wait."""
+    slow_threads: int = 4
+    """The same for those that may take minutes: imports, the beginnings of exports, checks, restores."""
     rate: float = 1000.0
     """Requests a second of one stored token, on average; of a share a tenth. The owner's are not counted."""
     burst: int = 5000

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -192,6 +194,25 @@ def test_the_doctor_names_what_is_damaged(server: Running, client: httpx.Client)
     answer = client.get(f"{API}/doctor", params={"full": "true"}).json()
     assert answer["ok"] is False
     assert answer["problems"] == plain(server.store.verify().details)
+
+
+def test_what_takes_long_does_not_hold_up_other_requests(
+    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+
+    def examine(*_: Any, **__: Any) -> Any:
+        is_over.wait(30)
+        raise clew.errors.StoreBusyError("it took too long")
+
+    with clew.open("memory:") as store:
+        monkeypatch.setattr(clew.Store, "verify", examine)
+        server = serve(store, threads=1, slow_threads=2)
+        with server.client() as client, server.client() as other, ThreadPoolExecutor(3) as callers:
+            asked = [callers.submit(other.get, f"{API}/doctor", timeout=30) for _ in range(3)]
+            assert client.get(f"{API}/stats", timeout=5).status_code == 200
+            is_over.set()
+            assert [one.result().status_code for one in asked] == [503, 503, 503]
 
 
 # -- who may

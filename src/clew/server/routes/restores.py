@@ -42,9 +42,10 @@ def undo_restore(call: Call, id: str, body: RestoreStep) -> RestoreReport:
 
 @routes.post("/restores/{id}/finish", answer=RestoreReport, scope="files", slow=True)
 def finish_restore(call: Call, id: str, body: RestoreStep) -> RestoreReport:
-    """Go on with a restore that was cut off. A head that was to move with it moves too.
+    """Go on with a restore that was cut off.
 
-    As for `restore`: `--allow files`, the same machine, and `dry_run` has to be given.
+    A head that was to move with it moves too. As for `restore`: `--allow files`, the same machine, and
+    `dry_run` has to be given.
     """
     check_files(call)
     return call.store.finish_restore(id, body.root, dry_run=body.dry_run)

@@ -125,7 +125,7 @@ async def import_file(call: Call, query: ImportQuery, body: Upload) -> ImportRep
         # Agents keep files that belong together some folders apart. These are all empty.
         place = Path(folder, "0", "0", "0", "0", _plain(query.name))
         await _keep(call, body, place)
-        return await call.server.in_thread(partial(_import, call.store, place, query))
+        return await call.server.in_thread(partial(_import, call.store, place, query), slow=True)
 
 
 def _plain(name: str) -> str:
