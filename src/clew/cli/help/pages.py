@@ -44,11 +44,14 @@ ADDRESSES: Final = (
     ),
     ("jsonl:////path/logs", "A JSONL store, as a URL."),
     ("postgresql://user@host/database", "PostgreSQL; a password here can be seen by others."),
+    ("https://host", "The store of a `clew serve` elsewhere; the token is in CLEW_TOKEN."),
+    ("http://127.0.0.1:8731", "The store of a `clew serve` on this machine."),
     ("memory:", "In memory, and gone at the end."),
 )
 """What --store, $CLEW_STORE and the setting `store` take."""
 ENVIRONMENT: Final = (
     ("CLEW_STORE", "The address of the store."),
+    ("CLEW_TOKEN", "The token for a store that is served elsewhere."),
     ("CLEW_COLOR", "When to use colours: auto, always or never."),
     ("NO_COLOR", "Any text: no colours."),
     ("CLEW_PAGER, PAGER", "The pager for long output; cat or an empty text means none."),
