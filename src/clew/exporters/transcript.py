@@ -388,7 +388,8 @@ def _with_patch(block: Block, entry: Entry) -> Block:
 def _mark(kind: str, content: dict[str, Json]) -> Block:
     match kind:
         case "compaction":
-            said = "\n\n".join(filter(None, map(_text, content.get("messages", []))))
+            messages = content.get("messages")
+            said = "\n\n".join(filter(None, map(_text, messages if isinstance(messages, list) else ())))
             return Block(kind="text", name="Compacted: the model goes on with this summary", text=said)
         case "summary":
             return Block(kind="text", name="Summary", text=str(content.get("text") or ""))

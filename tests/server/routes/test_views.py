@@ -6,11 +6,16 @@ import re
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 import clew
 from clew.exporters.tools import summary
+from clew.model import Entry, EntryKind
+from clew.server.access.shares import add_share
 from clew.server.routing import encoded
+from clew.server.wire.entries import View
+from clew.server.wire.views import Viewer
 from tests.exporters.payloads import payloads, session_of
 from tests.server.conftest import Running
 
@@ -147,6 +152,37 @@ def test_marks_are_told(session: clew.Session, client: httpx.Client) -> None:
     assert (compaction["kind"], compaction["speaker"]) == ("compaction", "mark")
     assert "<strong>words</strong>" in compaction["blocks"][0]["html"]
     assert "Truncated" in truncation["blocks"][0]["html"]
+
+
+@pytest.mark.parametrize("view", ["raw", "blocks", "html", "line"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("removed", b""),
+        ("compaction", b'{"messages": 5}'),
+        ("compaction", b'{"messages": [1, {"role": 7, "content": {}}]}'),
+        ("summary", b'{"text": ["x"]}'),
+        ("truncation", b"{}"),
+        ("turns", b"{}"),
+        ("message", b'{"role": [], "content": {"type": 1}, "tool_calls": "x"}'),
+    ],
+)
+def test_marks_of_a_store_from_elsewhere_cost_nothing(view: View, kind: EntryKind, body: bytes) -> None:
+    entry = Entry("b.0", 0, kind, body, 0, bytes(32))
+    one = Viewer(view, "/x").show(entry)
+    assert one.kind == kind
+    assert msgspec.json.decode(msgspec.json.encode(one))["position"] == 0
+
+
+def test_a_result_of_a_share_knows_its_call_on_the_page_before(
+    server: Running, session: clew.Session
+) -> None:
+    session.append(calling("c", "Bash", command="ls"), {"role": "user", "content": "x"}, result("c", "a.txt"))
+    for at in (None, session.head):
+        _, token = add_share(server.store, session, at=at)
+        with server.client(token) as client:
+            (alone,) = shown(client, "blocks", last=1)
+        assert alone["blocks"][0]["line"]["text"].startswith("Ran ls")
 
 
 @pytest.mark.parametrize("view", ["blocks", "html"])

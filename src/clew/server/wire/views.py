@@ -126,7 +126,8 @@ class Viewer:
     def show(self, entry: Entry) -> EntryView:
         """CorruptEntryError: it cannot be read."""
         is_large = len(entry.raw) > LARGE_BODY and not self._large
-        if entry.kind != "removed" and not (is_large and self._view == "raw"):
+        is_drawn = self._redactor is None and self._view != "raw"  # then it is decoded for that
+        if entry.kind != "removed" and not is_drawn and not (is_large and self._view == "raw"):
             _ = entry.message  # a body that is no JSON object is found here
         if self._redactor is not None and not (is_large and self._view == "raw"):
             entry = self._redactor.entry(entry)
