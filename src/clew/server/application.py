@@ -177,6 +177,8 @@ class Server:
         except Problem as problem:
             await sender.send_problem(problem)
         except ClewError as error:
+            if sender.has_begun:
+                raise
             await sender.send_problem(problem_of(error))
         except _ClientGone:
             done.status = 499

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 import clew
+from clew.errors import StoreBusyError
 from clew.model import Entry
+from clew.server.live.feed import Feed
 from clew.session import Session
 from tests.server.conftest import TOKEN, Running
 from tests.server.live.client import Copy, Stream
@@ -410,3 +412,34 @@ def test_the_thread_of_the_hub_ends_with_the_server(serve: Callable[..., Running
 @pytest.fixture
 def store_path(tmp_path: Any) -> str:
     return str(tmp_path / "other.db")
+
+
+def test_a_store_that_cannot_be_read_ends_a_stream_that_resumes(
+    server: Running, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = server.store.create("s")
+    stream = follow("/sessions/s/live")
+    head = stream.next("head")
+    read = Feed.read
+
+    def fail(self: Feed) -> NoReturn:
+        raise StoreBusyError("others hold it")
+
+    monkeypatch.setattr(Feed, "read", fail)
+    (entry,) = say(s, "x")
+    while (event := stream.next()).event == "entry":  # a look was under way
+        say(s, "y")
+    assert (event.event, event.data, event.has_id) == ("bye", {"reason": "unavailable"}, False)
+    monkeypatch.setattr(Feed, "read", read)
+
+    assert follow("/sessions/s/live", head.id).next().id == entry.id
+
+
+def test_a_long_session_does_not_hold_up_a_short_one(server: Running, follow: Follow) -> None:
+    """Of several sessions in one stream each sends a page in turn."""
+    say(server.store.create("long"), *("x" for _ in range(1000)))
+    say(server.store.create("short"), "y")
+    stream = follow("/live?session=long&session=short&after=start")
+    told = [stream.next("entry").data["session"] for _ in range(1001)]
+
+    assert told.index("short") <= 200

@@ -48,7 +48,7 @@ FULL_SHARE: Final = 20
 """and so many times as long as the last of that kind took."""
 EVERY: Final = 10.0
 """Seconds between two looks, if storage tells of nothing."""
-GAP: Final = 0.01
+GAP: Final = 0.02
 """Seconds between two looks, at least;"""
 SHARE: Final = 4
 """and so many times as long as the last one took: no watcher takes more than a fifth of the time."""

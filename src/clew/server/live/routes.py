@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
 import msgspec
@@ -14,7 +14,7 @@ from clew.server.live import sse
 from clew.server.live.event_ids import NOWHERE, Vector, place_of
 from clew.server.live.feed import Feed
 from clew.server.live.store import Backlog
-from clew.server.live.streams import Line, of_sessions, of_store
+from clew.server.live.streams import Line, of_sessions, of_store, until_it_fails
 from clew.server.routing import Routes
 from clew.server.wire.entries import View
 from clew.server.wire.views import viewer_of
@@ -111,6 +111,6 @@ def _given(call: Call, query: SessionLiveQuery) -> str | None:
     return header or query.after
 
 
-def _answer(call: Call, stream: AsyncIterator[bytes]) -> Answer:
+def _answer(call: Call, stream: AsyncGenerator[bytes]) -> Answer:
     deadline = call.server.settings.stream_deadline
-    return Answer(stream=stream, headers=dict(sse.HEADERS), deadline=deadline)
+    return Answer(stream=until_it_fails(stream), headers=dict(sse.HEADERS), deadline=deadline)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 from clew.backends.rows import make_cursor
 from clew.core.engine.engine import Engine
 from clew.core.streams.watch import News
+from clew.errors import ClewError, StoreClosedError
 from clew.server.access.principal import Principal
 from clew.server.live import sse
 from clew.server.live.event_ids import place_id, vector_id
 from clew.server.live.feed import Feed, Frame
 from clew.server.live.hub import Hub
 from clew.server.live.store import Backlog, seen_by
+
+log = logging.getLogger("clew.server")
 
 CHUNK: Final = 64 * 1024
 """Bytes that are sent at once, unless a single frame is larger."""
@@ -31,9 +36,22 @@ class Line(NamedTuple):
     """Seconds between two signs of life."""
 
 
+async def until_it_fails(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """A stream, and a farewell if the store cannot be read: its client comes back and goes on."""
+    async with aclosing(stream):
+        try:
+            async for piece in stream:
+                yield piece
+        except StoreClosedError:
+            yield sse.farewell("stopping")
+        except ClewError as exc:
+            log.warning("a stream ends, because the store cannot be read: %s", exc)
+            yield sse.farewell("unavailable")
+
+
 async def of_sessions(
     line: Line, feeds: Sequence[Feed], *, gone: Sequence[str] = (), is_vector: bool = False
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """A stream of one session or several. `gone`: sessions that were asked for and are not there."""
     yield sse.HELLO
     following = {feed.sid: feed for feed in feeds}
@@ -50,25 +68,26 @@ async def of_sessions(
     for id in gone:
         yield sse.frame("gone", {"session": id})
     with line.hub.subscribed(line.principal, following) as subscription:
+        behind: set[int] = set()
         while following and subscription.over is None:
             changed, _ = subscription.take()
-            for feed in [feed for feed in following.values() if feed.sid in changed]:
-                has_more = True
-                while has_more and subscription.over is None:
-                    page = await line.in_thread(feed.read)
-                    for chunk in _chunks(written(feed, frame) for frame in page.frames):
-                        yield chunk
-                    has_more = page.has_more
-                    if page.is_over:
-                        del following[feed.sid]
-                        places.pop(feed.id, None)
-            if following and not await subscription.wait(line.heartbeat):
+            behind = (behind | changed) & following.keys()
+            for feed in [following[sid] for sid in behind]:  # a page of each in turn
+                page = await line.in_thread(feed.read)
+                for chunk in _chunks(written(feed, frame) for frame in page.frames):
+                    yield chunk
+                if not page.has_more:
+                    behind.discard(feed.sid)
+                if page.is_over:
+                    del following[feed.sid]
+                    places.pop(feed.id, None)
+            if following and not behind and not await subscription.wait(line.heartbeat):
                 yield sse.HEARTBEAT
         if subscription.over is not None:
             yield sse.farewell(subscription.over)
 
 
-async def of_store(line: Line, engine: Engine, backlog: Backlog | None) -> AsyncIterator[bytes]:
+async def of_store(line: Line, engine: Engine, backlog: Backlog | None) -> AsyncGenerator[bytes]:
     """A stream of all changes in a store. `backlog`: those since the cursor with which it resumes."""
     yield sse.HELLO
 
