@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from clew.backends.registry import is_secret, masked
+from clew.backends.registry import is_secret
 from clew.errors import InvalidUrlError
 
 PORTS: Final = {"http": 80, "https": 443}
@@ -44,15 +44,15 @@ def parse_address(url: str) -> Address:
         parts = urlsplit(url)
         port = parts.port
         host = parts.hostname or ""
-    except ValueError as error:
-        raise InvalidUrlError(f"{masked(url)} cannot be read: {masked(str(error))}") from None
+    except ValueError:
+        port, host, parts = None, "", urlsplit("")
     if "@" in url.partition("://")[2].partition("?")[0]:
         raise InvalidUrlError(
-            f"{masked(url)}: an address of a server holds no user and no password;"
+            "the address of a server holds no user and no password:"
             " pass token=… to clew.open(), or set CLEW_TOKEN"
         )
     if not host:
-        raise InvalidUrlError(f"{masked(url)} names no server")
+        raise InvalidUrlError("the address of a server is https://host, or https://host:port/path")
     if parts.fragment or "#" in url:
         raise InvalidUrlError(
             "the address ends with a # and what follows it, as in a browser: leave that out, and pass token=…"
@@ -61,7 +61,7 @@ def parse_address(url: str) -> Address:
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPTIONS:
             hint = "pass token=… to clew.open(), or set CLEW_TOKEN" if is_secret(name) else _known()
-            raise InvalidUrlError(f"an address of a server has no option {masked(name)!r}: {hint}")
+            raise InvalidUrlError(f"the address of a server has no option {name[:40]!r}: {hint}")
         options[name] = _value(name, value)
     path = parts.path.rstrip("/")
     return Address(parts.scheme, host, port or PORTS[parts.scheme], path, options)
@@ -78,4 +78,4 @@ def _value(name: str, value: str) -> Any:
         return _TRUTH[value.lower()] if name in ("insecure", "read_only") else value
     except (KeyError, ValueError):
         pass  # its message repeats the value, which may be a secret in the wrong place
-    raise InvalidUrlError(f"{masked(value)!r} is not a value for the option {name} of a server")
+    raise InvalidUrlError(f"the option {name} of a server has a value that it cannot have")
