@@ -277,6 +277,22 @@ def test_streams_are_told_to_come_back(tmp_path: Path) -> None:
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_lease_outlives_the_server(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path) as server, server.client() as client:
+        client.post("/api/v1/sessions", json={"id": "a"})
+        run = client.post("/api/v1/sessions/a/runs", json={"lease": 60}).json()
+        server.end(number)
+    lease = {"clew-lease": run["secret"]}
+    with serving(tmp_path) as server, server.client() as client:
+        again = client.post("/api/v1/sessions/a/runs", json={})
+        assert again.status_code == 423
+        renewed = client.put(f"/api/v1/sessions/a/runs/{run['epoch']}", headers=lease)
+        assert renewed.status_code == 200, renewed.text
+        body = {"messages": [{"role": "user", "content": "still mine"}]}
+        assert client.post("/api/v1/sessions/a/entries", json=body, headers=lease).status_code == 201
+
+
 def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     port = _free_port()
     with serving(tmp_path, port=port) as server, server.client() as client:
