@@ -9,7 +9,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from clew.server.access.guard import attachment
+from clew.server.access.guard import as_file, attachment
+from clew.server.call import Answer
 from tests.server.access.requests import name_of, path_of, routes, send
 from tests.server.conftest import Running
 
@@ -108,6 +109,29 @@ def test_s32_a_document_is_saved_and_never_shown(server: Running) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-disposition"].startswith("attachment")
     assert "html" not in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "image/svg+xml", "application/xml", ""])
+def test_s32_what_no_route_thought_of_is_saved_too(kind: str) -> None:
+    headers: dict[str, str] = {}
+    as_file(headers, kind)
+    assert headers == {"content-disposition": "attachment"}
+    shown: dict[str, str] = {}
+    as_file(shown, "application/json")
+    assert shown == {}
+
+
+def test_s32_a_route_that_forgets_is_covered(server: Running) -> None:
+    def page(**_: object) -> Answer:
+        return Answer(value=b"<script>alert(1)</script>", media_type="text/html")
+
+    for route in server.app.router.routes:
+        if route.path == "/api/v1/stats":
+            object.__setattr__(route, "handler", page)
+    with server.client() as client:
+        answer = client.get("/api/v1/stats")
+    assert answer.headers["content-disposition"] == "attachment"
+    assert "sandbox" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

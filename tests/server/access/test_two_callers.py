@@ -15,6 +15,7 @@ import pytest
 import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
+from clew.server.call import Call
 from tests.server.access.requests import bodies, name_of, path_of, queries, routes, send
 from tests.server.conftest import Running
 
@@ -224,6 +225,24 @@ def test_what_a_bound_token_makes_is_bound_and_stays_so(world: World, kind: str)
         if kind == "workspace":
             answer = client.post("/api/v1/sessions", json={"workspace": str(world.values["workspace"])})
             assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+
+
+def test_s19_a_route_that_forgets_to_ask_is_covered(world: World) -> None:
+    """The session of a path is looked at before any function of ours runs."""
+
+    def forgetful(call: Call, id: str, **_: object) -> dict[str, str]:
+        return {"title": call.server.store.get(id).info.title or ""}
+
+    for route in world.server.app.router.routes:
+        if name_of(route) == "GET /api/v1/sessions/{id}/tree":
+            object.__setattr__(route, "handler", forgetful)
+    with world.server.client() as owner:
+        assert MARK in owner.get("/api/v1/sessions/session-of-a/tree").text
+    for kind in ("workspace", "tags", "share"):
+        with world.server.client(world.tokens[kind]) as client:
+            told = client.get("/api/v1/sessions/session-of-a/tree")
+            assert told.status_code in (403, 404)
+            assert MARK not in told.text
 
 
 def test_s20_content_is_reached_by_a_record_and_never_by_its_hash(world: World) -> None:

@@ -267,6 +267,8 @@ def _refuse(self: SharedSession, *_: Any, **__: Any) -> NoReturn:
     raise Problem(403, "shared_only", "A share shows one session only", "this is not part of what is shared")
 
 
-for _name in Session._READS - {"checkpoints", "context", "entries", "head", "info", "messages", "summary"}:
-    if _name not in SharedSession.__dict__:
-        setattr(SharedSession, _name, _refuse)
+_OFFERED: Final = frozenset(
+    {"checkpoints", "context", "entries", "head", "info", "messages", "summary", "tree", "usage"}
+)
+for _name in (Session._READS | Session._WRITES) - _OFFERED:
+    setattr(SharedSession, _name, _refuse)

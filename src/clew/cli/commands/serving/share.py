@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew.cli.app import Command, GroupOrNew, Settings, group, session_argument
-from clew.cli.commands.serving.token import Lasting, ends, lasting
+from clew.cli.commands.serving.token import SHOWN_ONCE, Lasting, ends, lasting
 from clew.cli.output import Output
 from clew.cli.store import opened, point_in, session_of, spot_of
 from clew.cli.table import Column
-from clew.cli.text import iso, local
+from clew.cli.text import iso
 from clew.model.session import utc
 
 if TYPE_CHECKING:
@@ -73,12 +73,11 @@ def share_new(
     if place is not None:
         shown = "shows what leads to that place"
     secrets = "secrets are replaced" if redact else "secrets are not replaced"
-    out.line(f"share {share.id}: {shown}; {secrets}; ends: {ends(share)}")
+    notes = [f"share {share.id}: {shown}; {secrets}; ends: {ends(share)}"]
     if url is None:
-        out.line(
-            "No server of this store runs here: clew serve starts one. The link is ADDRESS/#share=TOKEN."
-        )
-    out.line("This is the only time that it is shown.")
+        notes.append("No server of this store runs here: clew serve starts one.")
+        notes.append("The link is ADDRESS/#share=TOKEN.")
+    out.texts([*notes, SHOWN_ONCE])
 
 
 @share_command.command("ls", cls=Command)
@@ -113,7 +112,6 @@ def share_ls(settings: Settings, id: str | None) -> None:
         Column("SESSION", flexible=True),
         Column("SHOWS"),
         Column("SECRETS"),
-        Column("MADE"),
         Column("ENDS"),
     ]
     rows = (
@@ -122,7 +120,6 @@ def share_ls(settings: Settings, id: str | None) -> None:
             share.session,
             "live" if share.head is None else _position(share.head),
             "replaced" if share.redact else "shown",
-            local(utc(share.created))[:10],
             ends(share),
         ]
         for share in shares

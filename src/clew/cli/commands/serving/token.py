@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,7 +11,7 @@ from clew.cli.app import Command, Settings, group
 from clew.cli.output import Output
 from clew.cli.store import opened
 from clew.cli.table import Column
-from clew.cli.text import from_home, iso, local
+from clew.cli.text import from_home, iso, local, now, one_line
 from clew.model.session import utc
 from clew.model.times import span
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     ParamType = click.ParamType[timedelta | None]
 else:
     ParamType = click.ParamType
+
+
+SHOWN_ONCE: Final = "This is the only time that it is shown."
 
 
 class Lasting(ParamType):
@@ -102,10 +105,8 @@ def token_add(
         out.record({**_record(token), "token": text})
         return
     out.line(text)
-    notes = [f"token {token.name}: {_what(token)}", "This is the only time that it is shown."]
-    for note in notes:
-        if out.is_terminal:
-            out.line(note)
+    if out.is_terminal:
+        out.texts([f"token {one_line(token.name)}: {one_line(_what(token))}", SHOWN_ONCE])
 
 
 @token_command.command("ls", cls=Command)
@@ -168,10 +169,12 @@ def token_rm(settings: Settings, names: tuple[str, ...]) -> None:
 
 
 def ends(one: Any) -> str:
-    """When a token or a share ends, for people."""
+    """When a token or a share ends, for people: the day, or the minute if that is soon."""
     if one.expires is None:
         return "never"
-    return "over" if one.is_expired else local(utc(one.expires))
+    end = utc(one.expires)
+    is_soon = end < now() + timedelta(days=2)
+    return "over" if one.is_expired else local(end) if is_soon else local(end)[:10]
 
 
 def _time(moment: int | None) -> datetime | None:
