@@ -47,8 +47,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
     if parameters:
         yield "\n| parameter | in | type | what |\n|---|---|---|---|"
         for one in parameters:
-            default = f" Default: {_default(one['schema']['default'])}." if "default" in one["schema"] else ""
-            about = (_cell(one.get("description", "")) + default).strip()
+            about = _told(one.get("description", ""), one["schema"])
             yield f"| `{one['name']}` | {one['in']} | {_words(one['schema'])} | {about} |"
     yield ""
     body = operation.get("requestBody")
@@ -87,9 +86,7 @@ def _type(name: str, schema: dict[str, Any]) -> Iterator[str]:
     if fields:
         yield "\n| field | type | what |\n|---|---|---|"
     for field, about in fields.items():
-        default = f" Default: {_default(about['default'])}." if "default" in about else ""
-        told = _cell(about.get("description", "")) + default
-        yield f"| `{field}` | {_words(about)} | {told.strip()} |"
+        yield f"| `{field}` | {_words(about)} | {_told(about.get('description', ''), about)} |"
     if not fields and "enum" in schema:
         yield "\n" + _words(schema)
 
@@ -116,7 +113,7 @@ def _words(schema: dict[str, Any]) -> str:
         case "integer" | "number":
             return _range(schema)
         case "string":
-            return {"date-time": "time", "binary": "bytes", "decimal": "decimal"}.get(
+            return {"date-time": "time", "duration": "span", "binary": "bytes", "decimal": "decimal"}.get(
                 schema.get("format", ""), "text"
             )
         case "boolean":
@@ -135,9 +132,13 @@ def _range(schema: dict[str, Any]) -> str:
     return f"number from {low:g}" if high is None else f"number {low:g} to {high:,}"
 
 
+def _told(about: str, schema: dict[str, Any]) -> str:
+    value = schema.get("default")
+    default = "" if value is None else f" Default: {_default(value)}."
+    return (_cell(about) + default).strip()
+
+
 def _default(value: Any) -> str:
-    if value is None:
-        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value in ([], {}, "") else f"`{value}`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -300,3 +301,19 @@ def test_the_async_client_does_the_same(server: Running) -> None:
             return texts(found)
 
     assert sorted(asyncio.run(work())) == sorted(f"message {number}" for number in range(25))
+
+
+@pytest.mark.parametrize("address", ["memory:", "jsonl:///{}"])
+def test_every_kind_of_store_can_keep_conversations(
+    serve: Callable[..., Running], tmp_path: Path, address: str
+) -> None:
+    with (
+        clew.open(address.format(tmp_path / "jsonl")) as store,
+        openai.OpenAI(base_url=f"{serve(store).url}/v1", api_key=TOKEN) as sdk,
+    ):
+        id = sdk.conversations.create(items=numbered(*range(5)), metadata={"topic": "birds"}).id
+        items = list(sdk.conversations.items.list(id, order="asc", limit=2))
+        sdk.conversations.items.delete(cast("str", items[2].id), conversation_id=id)
+        assert list(sdk.conversations.items.list(id, order="asc", limit=2)) == items[:2] + items[3:]
+        store.get(id).undo()
+        assert list(sdk.conversations.items.list(id, order="asc")) == items

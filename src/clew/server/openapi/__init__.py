@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
@@ -17,6 +19,8 @@ from clew.server.openapi.source import headers_of, notes_of
 from clew.server.problems import MEDIA_TYPE
 from clew.server.routing import Route
 
+_IN_JSON: Final = {"None": "null", "True": "true", "False": "false"}
+_WORDS_OF_PYTHON: Final = re.compile(r"\b(None|True|False)\b")
 _as_json: Final = msgspec.json.Decoder(dict[str, Any]).decode
 REFERENCE: Final = "#/components/schemas/{name}"
 
@@ -348,9 +352,17 @@ def _put_notes(components: dict[str, Any], used: Iterable[Any]) -> None:
         if schema is None or "properties" not in schema:
             continue
         notes = notes_of(kind)
+        hints = get_type_hints(kind)
         for field in msgspec.structs.fields(kind):
-            if field.name in notes and field.encode_name in schema["properties"]:
-                schema["properties"][field.encode_name]["description"] = notes[field.name]
+            told = schema["properties"].get(field.encode_name)
+            if told is None:
+                continue
+            if field.name in notes:
+                told["description"] = _WORDS_OF_PYTHON.sub(lambda word: _IN_JSON[word[0]], notes[field.name])
+            if datetime in (hints[field.name], *get_args(hints[field.name])):
+                for one in (told, *told.get("anyOf", ())):
+                    if one.get("type") == "string":
+                        one["format"] = "date-time"
 
 
 def _structs_in(used: Iterable[Any]) -> set[type]:
