@@ -93,7 +93,7 @@ main(sys.argv[1:])
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     wanted = [one for one in EXTRAS["server"] if re.split(r"[>=]", one)[0] in absent]
-    assert f"clew serve needs {', '.join(absent)}: pip install" in done.stderr
+    assert f"packages are missing: {', '.join(absent)}; pip install" in done.stderr
     assert re.findall(r"'([^']+)'", done.stderr.partition("pip install")[2]) == wanted
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "a.db").exists()

@@ -25,6 +25,7 @@ MAY_IMPORT_BY_NAME = {
     "importers/detect.py": "readers, out of a list",
     "exporters/__init__.py": "exporters, out of a list",
     "exporters/programs/resuming.py": "exporters for agents, out of a list",
+    "server/routes/__init__.py": "modules of routes, out of a list",
     "store.py": "exporters and importers: two fixed names",
     "work/__init__.py": "modules of that folder",
 }

@@ -54,7 +54,11 @@ _IN_WORDS: Final = (
         "add ?read_only=true to its address, as in sqlite:////path?read_only=true",
     ),
     ("name some of its paths (paths=)", "name some of its paths"),
-    (": restore it (paths=)", ": clew restore writes it to the disk"),
+    (": restore it (paths=), or read it in parts (start=, length=)", ": clew restore writes it to the disk"),
+    ("pass token=… to clew.open(), or set CLEW_TOKEN", "set CLEW_TOKEN"),
+    ("leave that out, and pass token=…", "leave that out, and set CLEW_TOKEN"),
+    ("or insecure=True if the network", "or add ?insecure=true to the address if the network"),
+    ("pass ca='/path/to/ca.pem'", "add ?ca=/path/to/ca.pem to the address"),
     ("; undo() brings both back", "; clew undo brings both back"),
     (
         "finish or undo it first; with force=True what",

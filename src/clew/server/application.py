@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import re
 import secrets
 import time
+import zlib
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -263,7 +263,7 @@ class Server:
                 "forbidden",
                 "The token does not allow this",
                 f"this needs the scope `{route.scope}`",
-                next=f"use a token with it: clew token add NAME --scope {route.scope}",
+                next=f"use a token that has it: clew token add makes one, with --scope={route.scope}",
             )
         if self.settings.read_only and route.scope != "read" and route.method != "GET":
             raise Problem(403, "read_only", "The server only reads", "it was started with --read-only")
@@ -439,7 +439,7 @@ class _Sender:
         headers["content-type"] = media_type
         takes_gzip = b"gzip" in self._headers.get(b"accept-encoding", b"")
         if takes_gzip and len(content) >= WORTH_PACKING and "content-encoding" not in headers:
-            content = gzip.compress(content, PACKING)
+            content = _packed(content)
             headers["content-encoding"] = "gzip"
             headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "accept-encoding")))
         headers["content-length"] = str(len(content))
@@ -510,6 +510,11 @@ class _Sender:
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         except TimeoutError:
             raise _ClientGone from None  # it does not read what it is sent
+
+
+def _packed(content: bytes) -> bytes:
+    packer = zlib.compressobj(PACKING, wbits=31)  # gzip
+    return packer.compress(content) + packer.flush()
 
 
 def _next(pieces: Iterator[bytes]) -> bytes:

@@ -147,8 +147,10 @@ def _with_surrogates(content: bytes, kind: Any) -> Any:
     if sum(bytes(message).count(spare) for message in body.messages or ()) != len(lone):
         return None  # some are elsewhere, where no text can have them
     left = iter(lone)
-    mark = re.compile(re.escape(spare))
-    messages = [msgspec.Raw(mark.sub(lambda _: next(left), bytes(one))) for one in body.messages]
+    messages = []
+    for message in body.messages:
+        first, *rest = bytes(message).split(spare)
+        messages.append(msgspec.Raw(first + b"".join(next(left) + piece for piece in rest)))
     return msgspec.structs.replace(body, messages=messages)
 
 

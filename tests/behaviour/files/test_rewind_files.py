@@ -164,6 +164,7 @@ class TestRewindFiles:
             store.list_files(snapshot, "nothing")
 
     def test_snapshots_are_listed_page_by_page(self, store: Store, root: Path) -> None:
+        """A long list is read in parts, and nothing is left out or told twice."""
         taken = [store.snapshot(root).id for _ in range(5)][::-1]
         assert [one.id for one in store.snapshots(limit=2, before=taken[1])] == taken[2:4]
         assert store.snapshots(before=taken[-1]) == []
@@ -171,6 +172,7 @@ class TestRewindFiles:
     def test_the_sessions_of_a_snapshot_are_those_whose_checkpoints_name_it(
         self, store: Store, root: Path
     ) -> None:
+        """Who may see a session may see the files of its checkpoints, and no others."""
         s = store.session("a")
         say(s, "x")
         named = s.checkpoint("files", files=root).snapshot

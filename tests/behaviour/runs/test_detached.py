@@ -20,6 +20,7 @@ from tests.behaviour.values import SECOND
 
 
 def test_another_handle_goes_on_with_a_detached_run_by_its_secret(s: Session) -> None:
+    """P9: the lease belongs to whoever has its secret, in whatever process."""
     secret = s.run("fix it", owner="worker", task="fix", detached=True).secret
 
     with s.attach(secret) as run:
@@ -33,6 +34,7 @@ def test_another_handle_goes_on_with_a_detached_run_by_its_secret(s: Session) ->
 
 
 def test_a_detached_lease_runs_out_unless_it_is_renewed(timed: Store, steady: Ticking) -> None:
+    """P9: no thread renews it, so its worker does."""
     s = timed.session("s")
     run = s.run(lease=30, owner="far away", detached=True)
     steady.now += 20 * SECOND
@@ -57,6 +59,7 @@ def test_no_process_stands_for_a_detached_run(s: Session) -> None:
 
 
 def test_the_end_of_the_process_that_took_a_detached_lease_frees_nothing(tmp_path: Path) -> None:
+    """P9: the worker is elsewhere, and may be alive."""
     code = (
         "import clew, os, sys; s = clew.open(sys.argv[1]).session('s')\n"
         "print(s.run(owner='far away', lease=60, detached=True).secret, flush=True); os._exit(9)"
@@ -74,6 +77,7 @@ def test_the_end_of_the_process_that_took_a_detached_lease_frees_nothing(tmp_pat
 
 @pytest.mark.parametrize("change", ["epoch", "fence"])
 def test_s21_a_lease_that_is_guessed_is_no_lease(s: Session, change: str) -> None:
+    """P9: the secret is compared inside the write."""
     run = s.run(owner="worker", detached=True)
     epoch, fence = run.secret.split(".")
     guess = f"{int(epoch) + 1}.{fence}" if change == "epoch" else f"{epoch}.{int(fence, 16) ^ 1:x}"
@@ -85,11 +89,14 @@ def test_s21_a_lease_that_is_guessed_is_no_lease(s: Session, change: str) -> Non
 
 @pytest.mark.parametrize("text", ["", "1", "1.", ".1", "1.0", "0.1", "1.G", "1.1 ", "1." + "f" * 17, "1.-1"])
 def test_what_no_run_has_is_refused(s: Session, text: str) -> None:
+    """A text that is no secret is told from a lease that is lost."""
     with pytest.raises(InvalidError, match="secret"):
         s.attach(text)
 
 
 def test_the_same_with_await(store: Store) -> None:
+    """The async face has the same runs."""
+
     async def work() -> None:
         s = await clew.AsyncStore.over(store).session("s")
         secret = (await s.run(owner="worker", detached=True)).secret

@@ -52,8 +52,8 @@ def test_f03_whatever_was_acknowledged_is_there_after_the_power_was_cut_inside_a
 
 @pytest.mark.timeout(320)
 def test_the_power_cuts_find_a_log_that_is_known_by_its_end_alone(tmp_path: Path) -> None:
-    """What was written anew may be as long as before, and end as before. Some 15 cuts find it, on a busy machine
-    more: the first one that does is the last."""
+    """What was written anew may be as long as before, and end as before. Some 15 cuts find it, on a busy
+    machine more: the first one that does is the last."""
     need_power("ext4")
 
     planted = "jsonl: a log known by its end"

@@ -84,7 +84,7 @@ def need(principal: Principal, scope: Scope, what: str) -> None:
             "forbidden",
             "The token does not allow this",
             f"{what} needs the scope {scope}, which the token {principal.name!r} does not have",
-            next=f"open the store with a token that has the scope {scope}: clew token add --scope {scope}",
+            next=f"open the store with a token that has it: clew token add makes one, with --scope={scope}",
         )
 
 

@@ -168,7 +168,7 @@ def _check_install() -> None:
     missing = {name: needed for name, needed in _PACKAGES.items() if not _is_there(name)}
     if missing:
         wanted = " ".join(f"'{one}'" for one in missing.values())
-        raise Refused(f"clew serve needs {', '.join(missing)}: pip install {wanted}")
+        raise Refused(f"packages are missing: {', '.join(missing)}; pip install {wanted}")
 
 
 def _is_there(package: str) -> bool:
