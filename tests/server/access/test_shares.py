@@ -166,16 +166,7 @@ def test_what_a_route_gets_of_a_share_has_no_secrets_already(world: World) -> No
     told = [*(entry.raw.decode() for entry in found.entries()), str(found.context()), str(found.messages())]
     assert not [text for text in told if KEY in text]
     assert any("REDACTED:anthropic-key" in text for text in told)
-    beside = (
-        found.vars,
-        found.events,
-        found.documents,
-        found.moves,
-        found.status_changes,
-        found.clear,
-        found.fork,
-    )
-    for refused in beside:
+    for refused in (found.vars, found.events, found.documents, found.moves, found.clear, found.fork):
         with pytest.raises(Problem):
             refused()
     with pytest.raises(Problem):
