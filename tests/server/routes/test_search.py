@@ -163,5 +163,10 @@ def test_sums_of_usage_are_those_of_the_own_sessions(server: Running, bound: htt
     assert bound.get("/api/v1/usage").json()["totals"]["input_tokens"] == 101
     by = bound.get("/api/v1/usage", params={"by": "session"}).json()
     assert [one["group"] for one in by["groups"]] == ["both", "mine"]
+    server.store.get("theirs").update(metadata={"parent": "mine"})
+    server.store.get("both").update(metadata={"parent": "theirs"})
+    for path in ("/api/v1/usage?by=session&subagents=true", "/api/v1/sessions/mine/usage?subagents=true"):
+        answer = bound.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (403, "bound")
     elsewhere = bound.get("/api/v1/usage", params={"workspace": "/w/theirs"}).json()
     assert elsewhere["totals"]["calls"] == 0

@@ -84,6 +84,12 @@ def test_the_latest_session(
     assert limited("read", tags=["x"]).get(f"{API}/latest").json()["id"] == "a"
     bound = limited("read", workspace="/w/a")
     assert bound.get(f"{API}/latest").json()["id"] == "a"
+    fork = server.store.get("b").fork("fork")
+    fork.update(workspace="/w/a")
+    fork.append(user("newest"))
+    assert bound.get(f"{API}/latest").json()["forked_from"] is None
+    assert client.get(f"{API}/latest").json()["forked_from"]["session"] == "b"
+    server.store.delete("fork")
     assert bound.get(f"{API}/latest", params={"workspace": "/w/b"}).status_code == 404
 
 

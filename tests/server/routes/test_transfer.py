@@ -162,7 +162,7 @@ def test_s19_an_export_holds_nothing_of_sessions_of_others(
     """Neither of a subagent, nor of the session that it was forked from, nor of its other forks."""
     server.store.create("agent", metadata={"parent": "a"}).append(user("a secret of a subagent"))
     server.store.create("agent-2", metadata={"parent": "a"}, tags=["mine"]).append(user("an own subagent"))
-    theirs = server.store.create("theirs")
+    theirs = server.store.create("the-base-of-others")
     theirs.append(user("shared beginning"))
     fork = theirs.fork("fork")
     fork.update(tags=["mine"])
@@ -172,12 +172,16 @@ def test_s19_an_export_holds_nothing_of_sessions_of_others(
     for id in ("a", "fork"):
         whole = {"whole": "true"} if format != "jsonl" else {}
         answer = bound.get(f"{API}/sessions/{id}/export", params={"format": format, **whole})
+        assert "the-base-of-others" not in answer.text
+        if (id, format) == ("fork", "jsonl"):
+            assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+            continue
         assert answer.status_code == 200
         assert "a secret of" not in answer.text
         assert ("shared beginning" in answer.text) == (id == "fork")
         if format == "html":
             assert ("an own subagent" in answer.text) == (id == "a")
-    assert bound.get(f"{API}/sessions/theirs/export?format=json").status_code == 404
+    assert bound.get(f"{API}/sessions/the-base-of-others/export?format=json").status_code == 404
 
 
 def test_s40_a_share_exports_what_it_shows(server: Running, a: clew.Session) -> None:

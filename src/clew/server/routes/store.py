@@ -10,6 +10,7 @@ from clew.model import Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
+from clew.server.routes.sessions import as_seen
 from clew.server.routing import Routes, Scope
 from clew.server.settings import MOST_LISTED
 from clew.server.wire.store import (
@@ -62,14 +63,14 @@ def latest_session(call: Call, query: LatestQuery) -> SessionInfo:
         if not tags:
             found = call.store.latest(workspace=workspace)
             if found is not None:
-                return found.info
+                return as_seen(call, found.info)
         else:
             cursor = None
             while True:
                 page = call.store.list(workspace=workspace, tag=tags, limit=MOST_LISTED, cursor=cursor)
                 for info in page:
                     if info.messages:
-                        return info
+                        return as_seen(call, info)
                 cursor = page.cursor
                 if cursor is None:
                     break
@@ -90,7 +91,8 @@ def list_interrupted(call: Call, query: InterruptedQuery) -> SessionList:
     """
 
     def look(store: Store) -> list[SessionInfo]:
-        visible = (one.info for one in store.interrupted() if call.principal.sees(one.info))
+        found = (one.info for one in store.interrupted())
+        visible = (as_seen(call, info) for info in found if call.principal.sees(info))
         return list(islice(visible, query.limit))
 
     # Looking gives a run whose worker is gone its status, unless nothing may be written.

@@ -12,6 +12,7 @@ import msgspec
 
 from clew.errors import InvalidQueryError
 from clew.model import EventCounts, Usage, UsageGroup, UsageKey, UsageTotals
+from clew.server.access.principal import bound
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
 from clew.server.routing import Routes
@@ -84,6 +85,7 @@ def session_usage(call: Call, id: str, query: UsageQuery) -> UsageReport:
 
     Money is in dollars, as decimal text. The calls of the session that it was forked from are not its own.
     """
+    _check_subagents(call, query)
     sums = partial(
         call.session(id).usage,
         since=moment_of(query.since, "since"),
@@ -121,6 +123,7 @@ def store_usage(call: Call, query: StoreUsageQuery) -> UsageReport:
     Money is in dollars, as decimal text. Sessions in the trash count too; a call that two forks share counts
     once. A token that is bound to some sessions gets the sums of these.
     """
+    _check_subagents(call, query)
     filters = call.principal.within(query.workspace, query.tag)
     if filters is None:
         return UsageReport(by=query.by, totals=UsageTotals(), groups=[])
@@ -137,6 +140,11 @@ def store_usage(call: Call, query: StoreUsageQuery) -> UsageReport:
         subagents=query.subagents,
     )
     return _report(query.by, sums)
+
+
+def _check_subagents(call: Call, query: UsageQuery) -> None:
+    if query.subagents and call.principal.is_bound:
+        raise bound("subagents, and those whom they work for, may be another's", "leave out `subagents`")
 
 
 def _report(by: UsageKey | None, sums: Callable[..., Any]) -> UsageReport:

@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from clew.errors import DiskFullError, InvalidError, InvalidQueryError, SessionNotFoundError
-from clew.model import Page
+from clew.model import Page, SessionInfo
 from clew.model.transfer import ImportReport
 from clew.server.access.guard import attachment
+from clew.server.access.principal import bound
 from clew.server.call import Answer, Call, Upload
 from clew.server.routes.files import begun
 from clew.server.routing import Routes
@@ -36,6 +39,7 @@ KINDS: Final = {
     "opencode": ("application/json", "json"),
 }
 """Media type and end of the name of each format; all others are lines of JSON."""
+TO_READ: Final = ("json", "markdown", "html")
 _ODD: Final = re.compile(r"[^\w.@+=,-]", re.ASCII)
 
 
@@ -67,8 +71,15 @@ def export_session(call: Call, id: str, query: ExportQuery) -> Answer:
         )
         if value != usual
     }
-    is_bound = call.principal.is_bound and call.principal.kind != "share"
-    store = cast("Store", VisibleStore(call.store, call.principal)) if is_bound else call.store
+    store = call.store
+    if call.principal.is_bound and call.principal.kind != "share":
+        visible = VisibleStore(store, call.principal)
+        if query.format not in TO_READ and visible.get(session.id).hides_base:
+            raise bound(
+                f"an export to {query.format} names the session that this one was forked from",
+                f"export it to {', '.join(TO_READ)}",
+            )
+        store = cast("Store", visible)
     pieces = store.export_pieces(session.id, query.format, **options)
     media_type, ending = KINDS.get(query.format, (LINES, "jsonl"))
     return Answer(
@@ -76,6 +87,25 @@ def export_session(call: Call, id: str, query: ExportQuery) -> Answer:
         media_type=media_type,
         headers=attachment(f"{session.id}.{ending}", media_type=media_type),
     )
+
+
+class VisibleSession(Session):
+    """A session that is not told to be a fork of one that the caller may not see."""
+
+    def __init__(self, session: Session, store: VisibleStore) -> None:
+        super().__init__(session._scope, session._access)
+        self._store = store
+
+    @property
+    def info(self) -> SessionInfo:
+        info = super().info
+        if info.forked_from is None or self._store.find(info.forked_from.session) is not None:
+            return info
+        return msgspec.structs.replace(info, forked_from=None)
+
+    @property
+    def hides_base(self) -> bool:
+        return self.info.forked_from is None and super().info.forked_from is not None
 
 
 class VisibleStore:
@@ -88,15 +118,17 @@ class VisibleStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def get(self, id: str) -> Session:
-        found = self._store.get(id)
-        if not self._principal.sees(found.info):
+    def get(self, id: str) -> VisibleSession:
+        found = self.find(id)
+        if found is None:
             raise SessionNotFoundError(id)
         return found
 
-    def find(self, id: str) -> Session | None:
+    def find(self, id: str) -> VisibleSession | None:
         found = self._store.find(id)
-        return found if found is not None and self._principal.sees(found.info) else None
+        if found is None or not self._principal.sees(found.info):
+            return None
+        return VisibleSession(found, self)
 
     def list(self, **query: Any) -> Page:
         filters = self._principal.within(query.pop("workspace", None), query.pop("tag", None) or ())
