@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 from tests.docs.pages import DOCS
 from tests.server.process.commands import Serving, serving, until
 
+PROGRAMS = "/usr/bin:/bin:/usr/sbin"
 PAGE = (DOCS / "how-to" / "run-a-server.md").read_text()
 
 
@@ -53,14 +54,16 @@ def proxied(
 ) -> Iterator[tuple[Serving, httpx.Client]]:
     """A server, and a client that reaches it by the proxy."""
     name = make.__name__
-    if shutil.which(name) is None:
+    if shutil.which(name, path=PROGRAMS) is None:
+        if os.environ.get("CI", "") not in ("", "0", "false"):
+            pytest.fail(f"{name} is needed here, and not installed")
         pytest.skip(f"{name} is not installed")
     port = free_port()
     public = f"http://127.0.0.1:{port}/clew"
     with serving(tmp_path, "--public-url", public, "--proxy") as server:
         own = server.said["urls"][0].split("/")[2]
         command = make(tmp_path, port, block(language).replace("127.0.0.1:8731", own))
-        environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin:/usr/sbin"}
+        environment = {"HOME": str(tmp_path), "PATH": PROGRAMS}
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as proxy:
             try:
                 until(lambda: is_open(port))
@@ -103,13 +106,11 @@ def test_streams_are_not_held_back_by_a_proxy(
         with client.stream("GET", "/api/v1/sessions/a/live") as stream:
             lines = stream.iter_lines()
             next(lines)
-            began = time.monotonic()
             with server.client(follow_redirects=False) as direct:
                 direct.base_url = httpx.URL(server.said["urls"][0])
                 body = {"messages": [{"role": "user", "content": "hello"}]}
                 assert direct.post("/api/v1/sessions/a/entries", json=body).status_code == 201
             assert next(line for line in lines if line == "event: entry")
-            assert time.monotonic() - began < 5
 
 
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
