@@ -12,6 +12,7 @@ import clew
 from clew.backends.contract import STORE_WIDE, Backend
 from clew.backends.memory import MemoryBackend
 from clew.errors import InvalidError, InvalidQueryError
+from clew.model import utc
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
 from tests.behaviour.values import DAY
@@ -80,7 +81,7 @@ class TestWatch:
             assert {next(watching).session, next(watching).session} == {"ab"[number % 2], "c"}
 
     @pytest.mark.parametrize(
-        "how", ["imported", "grown", "copied", "closed", "expired", "restored", "deserted"]
+        "how", ["imported", "grown", "copied", "closed", "expired", "restored", "deserted", "dated"]
     )
     def test_what_happens_to_a_session_whose_activity_lies_in_the_past_is_told(
         self, timed: Store, wall: Ticking, steady: Ticking, tmp_path: Path, how: str
@@ -110,6 +111,9 @@ class TestWatch:
             "expired": lambda: timed.sweep(),
             "restored": lambda: timed.restore_deleted("s"),
             "deserted": lambda: timed.interrupted(),
+            "dated": lambda: timed.get("s").append(
+                {"role": "user", "content": "b"}, at=utc(wall.now - 2 * DAY)
+            ),
         }
         for time in (wall, steady):
             time.now += DAY

@@ -9,7 +9,7 @@ import pytest
 from tests.server.live.reconnecting import campaign
 from tests.support.effort import usually
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 CONNECTIONS = usually(60, thorough=1000)
 
 

@@ -14,6 +14,7 @@ from clew.backends.contract import Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
 from clew.core.engine.commit import repeatable
+from clew.core.engine.notices import RECENT, notice
 from clew.core.log.digest import batch_digest
 from clew.core.log.ids import check_id, check_time
 from clew.core.log.records import Count, Position, decoder
@@ -138,9 +139,13 @@ def append(
     uid, rows, tip = place(tx, row, batch.drafts, time, access.epoch)
     preview = row.preview if batch.last_said is None else batch.last_said
     # What has not happened yet is no activity: the session would never be idle, and always listed first.
-    tx.set_head(row.sid, tip, max(row.updated, min(time, now)), title_after(row, batch), preview)
-    if at is not None and row.due:
-        tx.set_due(row.sid, 0)  # rules go by times, and here is one that no sweep has seen
+    updated = max(row.updated, min(time, now))
+    tx.set_head(row.sid, tip, updated, title_after(row, batch), preview)
+    if at is not None:
+        if row.due:
+            tx.set_due(row.sid, 0)  # rules go by times, and here is one that no sweep has seen
+        if updated < now - RECENT:
+            notice(tx, row.sid, now)  # its activity lies in the past, where watchers do not look
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
         tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))

@@ -1,8 +1,8 @@
 """Notices for watchers: sessions that changed though their last activity lies in the past.
 
 `watch` finds changes by the order of the last activity. What is imported, copied, closed, expired,
-interrupted or brought back from the trash keeps the activity that it had, so it leaves a notice: one for
-each session, of the last time, found by its time and by its session.
+interrupted, brought back from the trash or appended with an old date keeps the activity that it had, so it
+leaves a notice: one for each session, of the last time, found by its time and by its session.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from clew.core.log.records import number_in
 from clew.errors import CorruptError
 
 PAGE: Final = 500
+RECENT: Final = 30_000_000
+"""Microseconds: activity that is not older is found without a notice."""
 _BY_TIME: Final = "t"
 _BY_SESSION: Final = "s"
 
