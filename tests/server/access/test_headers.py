@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from clew.server.access.guard import as_file, attachment
+from clew.server.access.tokens import add_token, remove_token
 from clew.server.call import Answer
 from tests.server.access.requests import name_of, path_of, routes, send
 from tests.server.conftest import Running
@@ -184,3 +185,21 @@ def test_a_purge_and_a_sign_in_leave_a_line(server: Running, caplog: pytest.LogC
     told = [record.getMessage() for record in caplog.records if record.name == "clew.audit"]
     assert [line.split(" by=")[0] for line in told] == ["signed in", "purged"]
     assert json.dumps("login") in told[1]
+
+
+def test_the_first_use_of_a_token_and_its_end_leave_a_line(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, text = add_token(server.store, 'ci"x')
+    with server.client(text) as client, caplog.at_level(logging.INFO, "clew.audit"):
+        for _ in range(3):
+            client.get("/api/v1/me")
+        remove_token(server.store, token.id)
+        server.app.sign_in.forget()
+        client.get("/api/v1/me")
+        client.get("/api/v1/me")
+    told = [record.getMessage() for record in caplog.records if record.name == "clew.audit"]
+    assert [line.split(" by=")[0] for line in told] == ["first use", "token removed", "removed"]
+    assert token.id in told[0]
+    assert json.dumps('ci"x') in told[0]
+    assert text.rpartition("_")[2] not in caplog.text

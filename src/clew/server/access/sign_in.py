@@ -15,7 +15,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE
 from clew.core.log.grants import ShareRecord, TokenRecord, decode_share, decode_token
 from clew.errors import CorruptError
-from clew.server.access import browser
+from clew.server.access import audit, browser
 from clew.server.access.principal import OWNER, Principal, with_lesser
 from clew.server.access.secret import OWN, is_hash_of, is_same, parsed
 from clew.server.access.state import own_token
@@ -56,6 +56,8 @@ class SignIn:
         self._era = -1
         self._key = b""
         self._known: dict[str, tuple[float, TokenRecord | ShareRecord | None]] = {}
+        self._told: set[str] = set()
+        """Tokens and shares of which the log has a line."""
         self._ended: dict[str, int] = {}
         """Cookies that were signed out, by their nonces."""
         self.forget()
@@ -175,6 +177,7 @@ class SignIn:
         if known is not None:
             return known[1]
         found = self._read(id)
+        self._tell(id, found)
         if found is not None:  # what is not there is not remembered: made-up ids would fill the memory
             if len(self._known) >= _MOST:
                 self._known.clear()
@@ -182,6 +185,19 @@ class SignIn:
         else:
             self._known.pop(id, None)
         return found
+
+    def _tell(self, id: str, found: TokenRecord | ShareRecord | None) -> None:
+        """The log says when a token or a share was used first, and that it was removed: `clew token` may have
+        been called where there is no log."""
+        if found is None and id in self._told:
+            self._told.discard(id)
+            audit.note("removed", by=id)
+        elif found is not None and id not in self._told:
+            if len(self._told) >= _MOST:
+                self._told.clear()
+            self._told.add(id)
+            name = found.name if isinstance(found, TokenRecord) else found.session
+            audit.note("first use", by=id, name=name)
 
     def _fresh(self, id: str) -> tuple[float, TokenRecord | ShareRecord | None] | None:
         known = self._known.get(id)

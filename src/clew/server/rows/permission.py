@@ -39,6 +39,7 @@ from clew.backends.http.wire import blob, unblob
 from clew.core.log.lease import decode_lease, encode_lease
 from clew.core.log.rows import SessionRow
 from clew.errors import CorruptError
+from clew.server.access import audit
 from clew.server.access.principal import Principal
 from clew.server.problems import Problem
 from clew.server.routing import Scope
@@ -70,6 +71,11 @@ def permit(principal: Principal, call: Call[Any]) -> None:
         need(principal, "admin", f"{name} of kind {call.kind}")
     if isinstance(call, DropRecord) and call.kind in KEPT:
         need(principal, "admin", f"{name} of kind {call.kind}")
+    if isinstance(call, DropSession):
+        audit.note("removes a session", by=principal.name, number=str(call.sid))
+    elif isinstance(call, PutRecord | DropRecord) and call.kind in SECRET:
+        done = "makes" if isinstance(call, PutRecord) else "removes"
+        audit.note(f"{done} a {call.kind}", by=principal.name, id=call.name)
 
 
 def _is_new_key(call: PutRecord) -> bool:
