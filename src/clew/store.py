@@ -87,7 +87,8 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
 
     Args:
         url: A path or `sqlite:///path` (one SQLite file), `jsonl:///path` (a directory of JSONL files),
-            `postgresql://…`, or `memory:`. None: the address in $CLEW_STORE, else the user's own store.
+            `postgresql://…`, `https://…` (what a `clew serve` offers; `token=…`, else $CLEW_TOKEN), or
+            `memory:`. None: the address in $CLEW_STORE, else the user's own store.
         options: Those of the kind of store, as docs/reference/store-addresses.md lists them. For SQLite:
             `durability="process"` (survives the end of the process, not power loss; default "full"),
             `timeout` in seconds to wait for other writers, `read_only=True`.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from clew.backends.http.calls import ReadRequest, Step
 from clew.backends.http.calls.objects import UnsearchedTrees
@@ -35,6 +35,8 @@ from clew.server.rows.held import HeldTransactions
 from clew.server.rows.outcomes import Outcomes
 from clew.server.rows.permission import refuse_bound
 from clew.server.rows.steps import Caller, RowsChangedError, Stepper, translated
+
+T = TypeVar("T")
 
 LOOK: Final = 2.0
 """Seconds between two looks whether anybody still waits for news."""
@@ -103,7 +105,7 @@ class Door:
             held = self._held.find(step.transaction, caller)
         else:
             held = self._held.begin(caller, is_snapshot=True)
-        return await asyncio.wrap_future(held.send(step))
+        return await _done(held.send(step))
 
     # -- writing
 
@@ -114,7 +116,7 @@ class Door:
         if self._read_only:
             raise ReadOnlyError("the server serves this store for reading only")
         if step.end != "commit":
-            return await asyncio.wrap_future(self._held_step(caller, step))
+            return await _done(self._held_step(caller, step))
         outcome = self._outcomes.begin(step.commit) if step.commit is not None else Future()
         if outcome is None:
             raise RowsChangedError  # the client has given it up, or it was sent twice
@@ -122,7 +124,7 @@ class Door:
             if step.transaction is None:
                 found = await self._commit(caller, step)
             else:
-                found = await asyncio.shield(asyncio.wrap_future(self._held_step(caller, step)))
+                found = await _done(self._held_step(caller, step))
         except OutcomeUnknownError:
             outcome.set_result("unknown")
             raise
@@ -176,7 +178,7 @@ class Door:
     async def outcome(self, question: OutcomeQuestion) -> Outcome:
         if question.instance != self._instance:
             return Outcome(outcome="unknown")
-        return Outcome(outcome=await asyncio.wrap_future(self._outcomes.ask(question.commit)))
+        return Outcome(outcome=await _done(self._outcomes.ask(question.commit)))
 
     # -- waiting
 
@@ -214,6 +216,11 @@ class Door:
         """Undo what is held open. Idempotent."""
         self._held.close()
         self._news.close()
+
+
+async def _done(answer: Future[T]) -> T:
+    """What a thread answers. A request that is given up does not take the answer away from the thread."""
+    return await asyncio.shield(asyncio.wrap_future(answer))
 
 
 def _finish(done: asyncio.Future[None]) -> None:
