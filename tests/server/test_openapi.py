@@ -64,7 +64,7 @@ def test_operations_have_names_of_their_own() -> None:
 
 def test_headers_are_those_that_the_code_looks_at() -> None:
     items = "/v1/conversations/{conversation_id}/items"
-    assert headers("POST", items) == {"Idempotency-Key", "Clew-Lease"}
+    assert headers("POST", items) == {"Idempotency-Key", "If-Match", "Clew-Lease"}
     assert headers("GET", items) == set()
     assert headers("POST", "/v1/conversations") == {"Idempotency-Key"}
     assert headers("GET", "/api/v1/sessions/{id}") == {"If-None-Match"}

@@ -105,6 +105,14 @@ def test_errors_are_those_of_openai(sdk: openai.OpenAI, server: Running) -> None
         answer = client.post("/v1/conversations", content=b"{", headers={"content-type": "application/json"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
     quick = sdk.with_options(max_retries=0)
+    elsewhere = {"If-Match": '"start"'}
+    for change in (
+        lambda: quick.conversations.items.create(id, items=[ASKED], extra_headers=elsewhere),
+        lambda: quick.conversations.update(id, metadata={}, extra_headers=elsewhere),
+    ):
+        with pytest.raises(openai.ConflictError) as moved:
+            change()
+        assert (moved.value.code, moved.value.response.headers["x-should-retry"]) == ("head_moved", "false")
     with server.store.get(id).run(), pytest.raises(openai.ConflictError) as held:
         quick.conversations.items.create(id, items=[ASKED])
     assert held.value.code == "lease_held"

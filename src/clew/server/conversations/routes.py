@@ -6,9 +6,9 @@ session can be read too, by its id, as long as its messages are written as OpenA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from clew.errors import SessionNotFoundError, SessionTakenError
 from clew.model import Entry, Head, Json, SessionInfo
@@ -30,8 +30,6 @@ from clew.server.problems import Problem
 from clew.server.routing import Routes
 from clew.session import Session
 from clew.store import Store
-
-T = TypeVar("T")
 
 FRAMEWORK: Final = "openai-conversations"
 WRITES_TO: Final = frozenset({FRAMEWORK, "openai-agents"})
@@ -77,7 +75,7 @@ def update_conversation(call: Call, conversation_id: str, body: ChangedConversat
         session.update(metadata={**hidden, **_stored(body.metadata or {})})
         return session.info
 
-    return _conversation(_change(call, call.session(conversation_id), work))
+    return _conversation(call.change(call.session(conversation_id), work))
 
 
 @routes.delete("/conversations/{conversation_id}", answer=DeletedConversation)
@@ -98,9 +96,9 @@ def create_items(call: Call, conversation_id: str, query: Included, body: NewIte
     ids = given_ids(body.items)
     if ids:
         _check_distinct(ids)
-        entries = _change(call, session, lambda inside: _append_new(inside, items, ids, call.key))
+        entries = call.change(session, lambda inside: _append_new(inside, items, ids, call.key))
     else:
-        entries = session.append(*items, key=call.key)
+        entries = session.append(*items, key=call.key, expect=call.expect)
     return _listed(call, session, entries, has_more=False)
 
 
@@ -152,15 +150,10 @@ def delete_item(call: Call, conversation_id: str, item_id: str) -> Conversation:
             inside.append(message, at=one.time)
         return inside.info
 
-    return _conversation(_change(call, session, work))
+    return _conversation(call.change(session, work))
 
 
 # -- inside
-
-
-def _change(call: Call, session: Session, work: Callable[[Session], T]) -> T:
-    """One transaction on a session, under the lease that the request named."""
-    return call.store.transact(lambda store: work(store.get(session.id)._handle(session._access)))
 
 
 def _append_new(

@@ -313,7 +313,7 @@ def _failures(route: Route, headers: list[str], is_openai: bool) -> Iterator[int
     if route.body is not None:
         yield from (400, 413, 415, invalid)
     if "if-match" in headers:
-        yield 412
+        yield 409 if is_openai else 412
     if "idempotency-key" in headers:
         yield invalid
     if "clew-lease" in headers:
