@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -129,3 +132,40 @@ def test_a_store_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
     assert code == 1
     assert "127.0.0.1" in said
     assert time.monotonic() - began < 25
+
+
+def test_stores_that_are_opened_over_http_find_their_transactions_again(server: Serving) -> None:
+    """A transaction that stays open belongs to one worker; the requests of several threads reach all of them."""
+    with clew.open(server.url, token=server.token) as store:
+
+        def work(number: int) -> None:
+            for part in range(4):
+                session = store.session(f"{number}-{part}")
+                session.append({"role": "user", "content": "hello"})
+                fork = session.fork(f"{number}-{part}-fork")
+                fork.append({"role": "user", "content": "and this"})
+                session.checkpoint("here")
+                session.rewind("here")
+                store.delete(fork.id)
+
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(work, range(6)))
+        assert len(store.list(limit=100)) == 24
+        assert len(store.list(limit=100, deleted=True)) == 24
+
+
+def test_a_follower_of_a_store_that_is_opened_over_http_does_not_hold_up_the_end(server: Serving) -> None:
+    with clew.open(server.url, token=server.token) as store:
+        store.session("a")
+        seen: list[object] = []
+
+        def follow() -> None:
+            with suppress(clew.ClewError):
+                seen.extend(store.watch())
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert server.end() == 0
+        assert time.monotonic() - began < 8
