@@ -130,7 +130,7 @@ class Server:
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
         self._slow_threads = ThreadPoolExecutor(settings.slow_threads, thread_name_prefix="clew-http-slow")
-        self.rows = Door(store._engine, read_only=settings.read_only)
+        self.rows = Door(store._engine, read_only=settings.read_only, is_alone=settings.workers == 1)
 
     # -- ASGI
 

@@ -43,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Lists and objects inside each other in a request."""
     timeout: float = 30.0
     """Seconds for a request; exports, imports and streams are excepted."""
+    workers: int = 1
+    """Processes that serve the store together: what one has not heard of, another one may have done."""
     threads: int = 8
     """Requests that are worked on at the same time; more wait."""
     slow_threads: int = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 import time
@@ -135,7 +136,7 @@ def test_a_store_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
 
 
 def test_stores_that_are_opened_over_http_find_their_transactions_again(server: Serving) -> None:
-    """A transaction that stays open belongs to one worker; the requests of several threads reach all of them."""
+    """A transaction that stays open belongs to one worker; requests of several threads reach all of them."""
     with clew.open(server.url, token=server.token) as store:
 
         def work(number: int) -> None:
@@ -152,6 +153,16 @@ def test_stores_that_are_opened_over_http_find_their_transactions_again(server: 
             list(threads.map(work, range(6)))
         assert len(store.list(limit=100)) == 24
         assert len(store.list(limit=100, deleted=True)) == 24
+
+
+def test_a_worker_does_not_deny_what_another_one_may_have_done(server: Serving) -> None:
+    def ask() -> tuple[str, str]:
+        with server.client() as client:
+            instance = client.post("/api/v1/rows/hello", json={}).json()["instance"]
+            question = {"instance": instance, "commit": secrets.token_hex(8)}
+            return instance, client.post("/api/v1/rows/outcome", json=question).json()["outcome"]
+
+    assert {outcome for _, outcome in (ask() for _ in range(6))} == {"unknown"}
 
 
 def test_a_follower_of_a_store_that_is_opened_over_http_does_not_hold_up_the_end(server: Serving) -> None:

@@ -216,7 +216,8 @@ def _prepare(
         hosts.append(f"localhost:{port}")
     if options.unix_socket is not None:
         hosts.append("localhost")
-    return sockets, started, msgspec.structs.replace(settings, hosts=tuple(dict.fromkeys(hosts)))
+    known = tuple(dict.fromkeys(hosts))
+    return sockets, started, msgspec.structs.replace(settings, hosts=known, workers=options.workers)
 
 
 def _names(sockets: list[socket.socket]) -> list[str]:

@@ -45,13 +45,16 @@ LOOK: Final = 2.0
 class Door:
     """One for each server. Methods that are not `async` block, and are called in a thread."""
 
-    def __init__(self, engine: Engine, *, read_only: bool = False, is_checked: bool = True) -> None:
+    def __init__(
+        self, engine: Engine, *, read_only: bool = False, is_checked: bool = True, is_alone: bool = True
+    ) -> None:
+        """`is_alone`: no other process serves the same store to the same clients."""
         self._engine = engine
         self._read_only = read_only
         self._is_checked = is_checked
         self._instance = secrets.token_hex(8)
         self._held = HeldTransactions(engine.backend)
-        self._outcomes = Outcomes()
+        self._outcomes = Outcomes(is_alone=is_alone)
         self._news = News(engine)
 
     def caller(self, principal: Principal) -> Caller:

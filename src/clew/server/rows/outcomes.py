@@ -17,7 +17,9 @@ MOST: Final = 100_000
 class Outcomes:
     """Remembers commits by the names that clients give them, for some minutes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_alone: bool = True) -> None:
+        """`is_alone`: whatever is committed for a client is committed here, and not by another process."""
+        self._is_alone = is_alone
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[float, Future[Known]]] = OrderedDict()
         self._forgot = float("-inf")
@@ -36,7 +38,7 @@ class Outcomes:
             if commit in self._known:
                 return self._known[commit][1]
             answer = self._note(commit)
-            is_sure = time.monotonic() - self._forgot > KEPT_FOR
+            is_sure = self._is_alone and time.monotonic() - self._forgot > KEPT_FOR
             answer.set_result("undone" if is_sure else "unknown")
             return answer
 
