@@ -14,6 +14,7 @@ import clew
 from clew.backends.contract import Reader
 from clew.backends.sqlite import SqliteBackend
 from clew.core.log.rows import Listed, SessionQuery
+from clew.core.streams import watch
 from clew.core.streams.watch import MANY, SHORT_SLACK, SHORTEST_SLACK, Watcher
 from clew.store import Store
 from clew.testing.backend.base import say
@@ -29,10 +30,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "FULL_AFTER", 0.05)
+    monkeypatch.setattr(watch, "FULL_SHARE", 0)
+
+
 def settle(watcher: Watcher) -> list[str]:
     """Look until there is no reason to; what it told."""
     told: list[str] = []
-    while watcher.pause(1.5):
+    while watcher.pause(0.5):
         told += [change.session for change in watcher.look()]
     return told
 
@@ -97,6 +104,7 @@ def test_a_look_after_a_commit_does_not_read_all_that_were_active_in_the_last_mi
         watcher = Watcher(store._engine, None, LONG)
         store.session("new")
         watcher.look()
+        watcher._full_at = None
         read: list[int] = []
         kind = _reader(store)
         listing = kind.list_sessions
@@ -125,10 +133,12 @@ def test_where_very_many_sessions_are_active_a_look_goes_back_less_far(tmp_path:
         watcher = Watcher(store._engine, None, LONG)
         store.transact(lambda tx: [tx.create(f"s{number}") for number in range(MANY + 1)])
         for _ in range(20):
+            watcher._full_at = None
             watcher.look()
         assert watcher._slack == SHORTEST_SLACK
         now += 70 * SECOND
         for number in range(20):
             store.session(f"quiet {number}")
+            watcher._full_at = None
             watcher.look()
         assert watcher._slack == SHORT_SLACK

@@ -338,28 +338,25 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("id", HOSTILE)
 @pytest.mark.parametrize("path", ["/sessions/s/live", "/live", "/live?session=s"])
-def test_a_hostile_id_is_refused_or_means_nothing(
-    server: Running, follow: Follow, path: str, id: str
-) -> None:
+def test_a_hostile_id_is_refused_or_means_nothing(server: Running, follow: Follow, path: str) -> None:
     """S-37: never a crash, never another session's place."""
-    (entry,) = say(server.store.create("s"), "x")
-    stream = follow(path, id)
-    stream.headers  # noqa: B018
-    if stream.status == 200:
-        first = stream.next()
-        assert first.event in ("moved", "head")
-        assert stream.next("entry").id if first.event == "moved" else True
-    else:
-        assert stream.status in (400, 422)  # the parser of headers knows some
+    say(server.store.create("s"), "x")
+    joined = "&" if "?" in path else "?"
     with server.client() as client:
-        joined = "&" if "?" in path else "?"
-        with client.stream("GET", f"/api/v1{path}{joined}after={quote(id + chr(0), safe='')}") as answer:
-            assert answer.status_code == 422
-            answer.read()
-            assert answer.json()["code"] in ("invalid_event_id", "invalid_query")
-    assert entry.position == 0
+        for id in HOSTILE:
+            stream = follow(path, id)
+            assert stream.headers, id
+            if stream.status == 200:
+                first = stream.next()
+                assert first.event in ("moved", "head"), id
+                assert first.event == "head" or stream.next().event == "entry", id
+            else:
+                assert stream.status in (400, 422), id  # the parser of headers knows some
+            stream.socket.close()
+            answer = client.get(f"/api/v1{path}{joined}after={quote(id + chr(0), safe='')}")
+            assert answer.status_code == 422, id
+            assert answer.json()["code"] in ("invalid_event_id", "invalid_query"), id
 
 
 def test_an_entry_of_another_session_means_nothing(server: Running, follow: Follow) -> None:
