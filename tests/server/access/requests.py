@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
@@ -12,8 +13,9 @@ import httpx
 import msgspec
 
 from clew.server.routes import all_routes
-from clew.server.routing import Route
+from clew.server.routing import Route, Router
 from clew.server.settings import Settings
+from tests.server.conftest import Running
 
 STREAM = "text/event-stream"
 PATIENCE = 0.4
@@ -26,6 +28,16 @@ def routes() -> list[Route]:
 
 def name_of(route: Route) -> str:
     return f"{route.method} {route.path}"
+
+
+def answer_with(server: Running, name: str, handler: Callable[..., Any]) -> None:
+    """Have a route of this one server answered by another function."""
+    found = [
+        replace(route, handler=handler) if name_of(route) == name else route
+        for route in server.app.router.routes
+    ]
+    assert found != server.app.router.routes, name
+    server.app.router = Router(found)
 
 
 def path_of(route: Route, values: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from clew.server.access.guard import as_file, attachment
 from clew.server.access.tokens import add_token, remove_token
 from clew.server.call import Answer
-from tests.server.access.requests import name_of, path_of, routes, send
+from tests.server.access.requests import answer_with, name_of, path_of, routes, send
 from tests.server.conftest import Running
 
 Serve = Callable[..., Running]
@@ -91,9 +91,7 @@ def test_s32_an_error_shows_no_trace(serve: Serve, caplog: pytest.LogCaptureFixt
     def broken(**_: object) -> None:
         raise RuntimeError(secret)
 
-    for number, route in enumerate(server.app.router.routes):
-        if route.path == "/api/v1/stats":
-            object.__setattr__(server.app.router.routes[number], "handler", broken)
+    answer_with(server, "GET /api/v1/stats", broken)
     with server.client() as client, caplog.at_level(logging.ERROR):
         answer = client.get("/api/v1/stats")
     assert answer.status_code == 500
@@ -126,9 +124,7 @@ def test_s32_a_route_that_forgets_is_covered(server: Running) -> None:
     def page(**_: object) -> Answer:
         return Answer(value=b"<script>alert(1)</script>", media_type="text/html")
 
-    for route in server.app.router.routes:
-        if route.path == "/api/v1/stats":
-            object.__setattr__(route, "handler", page)
+    answer_with(server, "GET /api/v1/stats", page)
     with server.client() as client:
         answer = client.get("/api/v1/stats")
     assert answer.headers["content-disposition"] == "attachment"

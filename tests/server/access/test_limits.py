@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 import httpx
-import pytest
 
 from clew.server.access.limits import MOST_KEPT, Buckets
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
+from tests.server.access.requests import answer_with
 from tests.server.conftest import Running
 
 Serve = Callable[..., Running]
@@ -65,23 +65,26 @@ def test_a_share_may_ask_for_a_tenth(serve: Serve) -> None:
     assert 429 in seen
 
 
-def test_requests_at_the_same_time_are_bounded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_at_the_same_time_are_bounded(serve: Serve) -> None:
     server = serve(concurrent=2, threads=8)
     go_on = threading.Event()
-    stats = server.store.stats
-    monkeypatch.setattr(type(server.store), "stats", lambda self: go_on.wait(10) and stats())
+
+    def waiting(**_: object) -> dict[str, bool]:
+        return {"done": go_on.wait(25)}
+
+    answer_with(server, "GET /api/v1/stats", waiting)
     _, token = add_token(server.store, "one")
     seen: list[int] = []
 
     def ask() -> None:
-        with server.client(token, timeout=20) as client:
+        with server.client(token, timeout=30) as client:
             seen.append(client.get("/api/v1/stats").status_code)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     began = time.monotonic()
-    while len(seen) < 2 and time.monotonic() - began < 8:
+    while len(seen) < 2 and time.monotonic() - began < 20:
         time.sleep(0.02)
     assert seen == [429, 429]
     with httpx.Client(base_url=server.url, trust_env=False) as nobody:

@@ -16,7 +16,7 @@ import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from clew.server.call import Call
-from tests.server.access.requests import bodies, name_of, path_of, queries, routes, send
+from tests.server.access.requests import answer_with, bodies, name_of, path_of, queries, routes, send
 from tests.server.conftest import Running
 
 Serve = Callable[..., Running]
@@ -233,9 +233,7 @@ def test_s19_a_route_that_forgets_to_ask_is_covered(world: World) -> None:
     def forgetful(call: Call, id: str, **_: object) -> dict[str, str]:
         return {"title": call.server.store.get(id).info.title or ""}
 
-    for route in world.server.app.router.routes:
-        if name_of(route) == "GET /api/v1/sessions/{id}/tree":
-            object.__setattr__(route, "handler", forgetful)
+    answer_with(world.server, "GET /api/v1/sessions/{id}/tree", forgetful)
     with world.server.client() as owner:
         assert MARK in owner.get("/api/v1/sessions/session-of-a/tree").text
     for kind in ("workspace", "tags", "share"):
