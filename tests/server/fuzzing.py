@@ -34,6 +34,7 @@ BOUND: Final = {
     "path.entry": ("entries", 0.7),
     "path.name": ("names", 0.5),
     "path.alias": ("names", 0.5),
+    "path.number": ("numbers", 0.8),
     "path.epoch": ("epochs", 0.7),
     "query.at": ("points", 0.5),
     "query.after": ("points", 0.5),
@@ -105,6 +106,9 @@ def fill(store: clew.Store, folder: Path) -> dict[str, list[Any]]:
     """A few sessions, so that requests find something; and what there is to be found."""
     plain = store.create("plain", tags=["a"], metadata={"topic": "birds"}, expires_at="never")
     plain.append({"role": "user", "content": "the heron?"}, {"role": "assistant", "content": "At the pond."})
+    for data in ("iVBORw0KGgo=", "not base64"):
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+        plain.append({"role": "user", "content": [image]})
     plain.checkpoint("0", state={"a": 1})
     plain.set_var("0", [1, 2])
     plain.set_document("0", b"\x00\xff")
@@ -112,7 +116,7 @@ def fill(store: clew.Store, folder: Path) -> dict[str, list[Any]]:
     plain.add_usage(model="gpt-4.1", input_tokens=10, output_tokens=3)
     plain.compact("they spoke of herons")
     plain.append({"role": "user", "content": "the owl?"})
-    plain.rewind(1)
+    plain.rewind(3)
     plain.fork("fork")
     item = {"type": "message", "id": "msg_0", "role": "user", "content": "the heron?"}
     framework = {"framework": "openai-conversations"}
@@ -134,6 +138,7 @@ def fill(store: clew.Store, folder: Path) -> dict[str, list[Any]]:
         "epochs": [str(run.epoch)],
         "points": ["0", "1", "start"],
         "items": ["msg_0"],
+        "numbers": ["0"],
         "entries": [entry.id for entry in plain.entries()],
         "snapshots": [snapshot.id],
     }

@@ -384,3 +384,12 @@ def test_an_annotation_that_cannot_be_one_is_refused(session: clew.Session, clie
         answer = client.patch(place, content=sent, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422), (body, answer.text)
     assert client.patch(f"{A}/entries/x.1/annotations", json={}).json()["code"] == "entry_not_found"
+
+
+def test_media_that_are_not_base64_are_not_there(client: httpx.Client, server: Running) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": "not base64"}
+    (entry,) = server.store.create("s").append(
+        {"role": "user", "content": [{"type": "image", "source": source}]}
+    )
+    answer = client.get(f"/api/v1/sessions/s/entries/{entry.id}/media/0")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_such_media")

@@ -332,10 +332,10 @@ def _success(route: Route, schema: Json, status: int) -> Json:
         }
     if status == 204:
         return described
+    kinds = (route.media_type, *route.other_types)
     if schema is not None:
-        described["content"] = {route.media_type: {"schema": schema}}
+        described["content"] = {kind: {"schema": schema} for kind in kinds}
     else:
-        kinds = (route.media_type, *route.other_types)
         described["content"] = {
             kind: {"schema": {} if kind.endswith("json") else {"type": "string"}} for kind in kinds
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
@@ -185,7 +184,10 @@ def one_entry(call: Call, session: Session, id: str) -> Entry:
 
 
 @routes.get(
-    "/sessions/{id}/entries/{entry}/media/{number}", answer=bytes, media_type="application/octet-stream"
+    "/sessions/{id}/entries/{entry}/media/{number}",
+    answer=bytes,
+    media_type="application/octet-stream",
+    other_types=tuple(sorted(RASTER)),
 )
 def get_media(call: Call, id: str, entry: str, number: str) -> Answer:
     """An image or a file inside a message: the one that a block links to.
@@ -199,16 +201,18 @@ def get_media(call: Call, id: str, entry: str, number: str) -> Answer:
     at = int(number[:6]) if number.isascii() and number.isdigit() else len(every)
     media, name = every[at] if at < len(every) else (None, "")
     if media is None or media.data is None:
-        raise Problem(
-            404, "no_such_media", "There are no such media", f"entry {entry!r} has none of this number"
-        )
+        raise _no_media(f"entry {entry!r} has none of this number")
     try:
         content = base64.b64decode(media.data, validate=True)
-    except binascii.Error as exc:
-        raise CorruptEntryError(entry, found.position, f"its media are not base64: {exc}") from exc
+    except ValueError as exc:  # whoever appended the message wrote it so
+        raise _no_media(f"those of entry {entry!r} are not base64") from exc
     kind = media.type if media.type in RASTER else "application/octet-stream"
     headers = {**attachment(name or "file", media_type=kind), "cache-control": FOR_EVER}
     return Answer(value=content, media_type=kind, headers=headers, etag=f'"{found.hash}.{at}"')
+
+
+def _no_media(detail: str) -> Problem:
+    return Problem(404, "no_such_media", "There are no such media", detail)
 
 
 @routes.get("/sessions/{id}/messages", answer=MessagePage)
