@@ -98,9 +98,21 @@ def test_workers_tell_each_other(tmp_path: Path) -> None:
             metrics.count(Finished(method="GET", path="/x", route="/x", status=200))
         metrics.tell()
     (tmp_path / "7.json").write_text("damaged")
+    (tmp_path / "8.json").mkdir()
     for metrics in workers:
         found = read(metrics.text().decode())["clew_requests_total"]
         assert {dict(labels)["worker"]: value for labels, value in found.items()} == {"0": 1, "1": 2, "2": 3}
+
+
+def test_a_folder_that_is_gone_or_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    metrics = Metrics()
+    metrics.folder = tmp_path / "gone"
+    metrics.tell()
+    assert (tmp_path / "gone" / "0.json").exists()
+    metrics.folder = tmp_path / "gone" / "0.json"
+    metrics.count(Finished(method="GET", path="/x", route="/x", status=200))
+    metrics.tell()
+    assert b"clew_requests_total" in metrics.text()
 
 
 # -- is it there, and is it ready?

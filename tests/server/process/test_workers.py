@@ -21,7 +21,9 @@ from tests.server.process.test_metrics import read
 
 @pytest.fixture
 def server(tmp_path: Path, postgres_place: str) -> Iterator[Serving]:
-    with serving(tmp_path, "--workers", "3", env={"CLEW_STORE": postgres_place}) as found:
+    (tmp_path / "tmp").mkdir()
+    env = {"CLEW_STORE": postgres_place, "TMPDIR": str(tmp_path / "tmp")}
+    with serving(tmp_path, "--workers", "3", env=env) as found:
         yield found
 
 
@@ -104,6 +106,7 @@ def test_workers_whose_parent_was_killed_end_by_themselves(server: Serving) -> N
     workers = children(server)
     server.end(signal.SIGKILL)
     until(lambda: not any(is_alive(pid) for pid in workers))
+    assert not list(Path(server.home, "tmp").iterdir())
 
 
 def is_alive(pid: int) -> bool:

@@ -91,8 +91,12 @@ class Metrics:
         if data == self._told:
             return
         new = self.folder / f".{self.numbers.worker}.new"
-        new.write_bytes(data)
-        os.replace(new, self.folder / f"{self.numbers.worker}.json")
+        try:
+            self.folder.mkdir(0o700, exist_ok=True)  # what cleans temporary files may have removed it
+            new.write_bytes(data)
+            os.replace(new, self.folder / f"{self.numbers.worker}.json")
+        except OSError:  # no room: the numbers of the others are older then, and nothing else is worse
+            return
         self._told = data
 
     def _measure(self) -> None:

@@ -250,3 +250,4 @@ class Workers:
         with suppress(OSError):
             os.read(self._alive_end, 1)
         stop()
+        shutil.rmtree(self._folder, ignore_errors=True)  # the parent cannot any more
