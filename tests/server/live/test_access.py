@@ -122,3 +122,13 @@ def test_views_are_those_of_entries(server: Running) -> None:
             answer = client.get(f"/api/v1/sessions/s/entries?view={view}")
             if answer.status_code == 200:
                 assert told == answer.json()["data"][0]
+
+
+def test_a_stream_of_a_share_gives_back_its_place_when_its_client_leaves(server: Running) -> None:
+    s = server.store.create("s")
+    _, token = add_share(server.store, s, at=None)
+    with open_stream(server, "/sessions/s/live", token) as stream:
+        stream.next("head")
+        assert server.app.hub.streams == 1
+    while server.app.hub.streams:
+        pass
