@@ -22,8 +22,6 @@ from tests.faults.workload.http import TOKEN, Client, Follower, RemoteStore, Spe
 
 START: Final = 30.0
 """Seconds that a server may take until it listens."""
-CATCH_UP: Final = 30.0
-"""Seconds after the last append in which the followers have to see it."""
 LOOK: Final = 0.05
 TOGETHER: Final = 5
 """Clients that share a session."""
@@ -38,6 +36,7 @@ def kill_servers(
     stores: int = 2,
     followers: int = 5,
     seconds: float = 10.0,
+    patience: float = 30.0,
     planted: str = "",
 ) -> Result:
     """Kill the server at random instants, and start it again on the same port.
@@ -47,6 +46,7 @@ def kill_servers(
         stores: So many append by stores that are opened over HTTP, to the same sessions.
         followers: So many follow a session each.
         seconds: How long, about; the kills are spread over it.
+        patience: Seconds after the last append in which the followers have to see it.
         planted: A bug of `plants` for the server to have.
     """
     result = Result()
@@ -62,7 +62,8 @@ def kill_servers(
     following = [Follower(port, sessions[n % len(sessions)]) for n in range(followers)]
     server = Server(subject.url, port, planted)
     try:
-        asyncio.run(_storm(server, asking, remote, following, result, kills, seconds, random.Random(seed)))
+        chance = random.Random(seed)
+        asyncio.run(_storm(server, asking, remote, following, result, kills, seconds, patience, chance))
     finally:
         server.end()
     subject.settle()
@@ -98,6 +99,7 @@ async def _storm(
     result: Result,
     kills: int,
     seconds: float,
+    patience: float,
     chance: random.Random,
 ) -> None:
     end = time.monotonic() + seconds
@@ -120,7 +122,7 @@ async def _storm(
     await asyncio.gather(*saying)
     sessions = {client.session for client in talking}
     expected = {name: sum(len(c.said) for c in talking if c.session == name) for name in sessions}
-    await _until(CATCH_UP, lambda: all(len(one.seen) >= expected[one.session] for one in following))
+    await _until(patience, lambda: all(len(one.seen) >= expected[one.session] for one in following))
     for task in watching:
         task.cancel()
     await asyncio.gather(*watching, return_exceptions=True)

@@ -56,8 +56,8 @@ def test_the_campaign_finds_a_planted_bug(tmp_path: Path, planted: str, found: s
     """It has to come at the right moment: so it is tried for a while."""
     lines: list[str] = []
     for seed in range(2, 12):
-        subject = SqliteSubject(tmp_path / f"{seed}")
-        lines += campaign(kill_servers, subject, kills=3, seed=seed, seconds=2.0, planted=planted).wrong
+        subject, options = SqliteSubject(tmp_path / f"{seed}"), {"seconds": 2.0, "patience": 2.0}
+        lines += campaign(kill_servers, subject, kills=3, seed=seed, planted=planted, **options).wrong
         if any(found in line for line in lines):
             break
 
