@@ -80,7 +80,7 @@ finally:
         assert done.stdout.splitlines()[-1] == "imported:", (words, done.stderr)
 
 
-@pytest.mark.parametrize("absent", [["starlette", "uvicorn", "httptools"], ["httptools"]])
+@pytest.mark.parametrize("absent", [["uvicorn", "httptools"], ["httptools"]])
 def test_serving_without_the_extra_says_what_to_install(tmp_path: Path, absent: list[str]) -> None:
     code = """
 import sys

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from clew.server.process.serve import Options, Started
 
-_PACKAGES: Final = {"starlette": "starlette>=1", "uvicorn": "uvicorn>=0.54", "httptools": "httptools>=0.6"}
+_PACKAGES: Final = {"uvicorn": "uvicorn>=0.54", "httptools": "httptools>=0.6"}
 """What the extra `server` brings, as in pyproject.toml."""
 _SECONDS: Final = click.FloatRange(0, 3600)
 
