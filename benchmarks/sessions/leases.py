@@ -175,7 +175,9 @@ def heartbeats(session: clew.Session, stack: ExitStack) -> Callable[[], object]:
 
 def renew(runs: list[Run]) -> None:
     """What the thread of the heartbeat does when these are due."""
-    runs[0]._heartbeat._renew([run._lease for run in runs])
+    heartbeat = runs[0]._heartbeat
+    assert heartbeat is not None
+    heartbeat._renew([run._lease for run in runs])
     assert not any(run.lost for run in runs)
 
 

@@ -178,6 +178,7 @@ class TestLeaseTime:
     def test_a_store_closes_with_a_run_open(self, real: Store) -> None:
         """The lease is left to run out; no thread stays behind."""
         run = real.session("s").run(lease=SHORT)
+        assert run._heartbeat is not None
         thread = run._heartbeat._thread
         assert thread is not None
         real.close()
