@@ -168,11 +168,12 @@ class Server:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         began = time.perf_counter()
         done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
-        parts = parts_of(raw_path, self.settings.root_path or scope.get("root_path", ""))
+        root = self.settings.root_path or scope.get("root_path", "")
+        parts = parts_of(raw_path, root)
         sender = _Sender(scope, receive, send, done, speaks_openai=is_face(parts))
         self.in_flight += 1
         try:
-            answer, route = await self._answer(scope, receive, sender, done)
+            answer, route = await self._answer(scope, receive, sender, done, root, parts)
             await sender.send(answer, route)
         except Problem as problem:
             await sender.send_problem(problem)
@@ -196,7 +197,7 @@ class Server:
                 tell(done)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, sender: _Sender, done: Finished
+        self, scope: Scope, receive: Receive, sender: _Sender, done: Finished, root: str, parts: list[str]
     ) -> tuple[Answer, Route | None]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         asked = self.guard.check(scope, headers)
@@ -204,9 +205,6 @@ class Server:
         sender.headers |= self.guard.cors_headers(asked)
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             return Answer(status=204, headers=self.guard.preflight(asked, headers)), None
-        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-        root = self.settings.root_path or scope.get("root_path", "")
-        parts = parts_of(raw_path, root)
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, values = self.router.find(method, parts)
         done.route = route.path
