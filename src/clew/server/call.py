@@ -146,7 +146,10 @@ class Call:
     def check_lease(self, id: str) -> None:
         """LeaseLostError: the lease that the request names is not in force. For a request that may be about a
         session that is not there, or not any more."""
-        if self.header(LEASE) is not None and self.store.find(id) is not None:
+        given = self.header(LEASE)
+        if given is not None and given != ANY_LEASE:
+            lease_of(given)  # also where there is no session yet: what cannot be read is never passed over
+        if given is not None and self.store.find(id) is not None:
             self.session(id)
 
     def change(self, session: Session, work: Callable[[Session], T]) -> T:

@@ -490,3 +490,9 @@ def test_a_read_only_server_changes_nothing(serve: Callable[..., Running]) -> No
         ):
             answer = client.request(method, path, json={"messages": [{}]} if "entries" in path else {})
             assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), path
+
+
+def test_a_lease_that_cannot_be_read_makes_no_session(client: httpx.Client, server: Running) -> None:
+    answer = client.put("/api/v1/sessions/new", json={}, headers={"clew-lease": ""})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
+    assert server.store.find("new") is None
