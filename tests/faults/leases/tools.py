@@ -170,7 +170,7 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
             (lease, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.host)),
             (lease, "refuse_if_held", lambda tx, row, host: None),
         ],
-        "nobody is ever gone": [(Host, "is_gone", lambda self, holder: False)],
+        "nobody is ever gone": [(Host, "is_gone", lambda self, holder, domain: False)],
         "numbers of any namespace are believed": [(host, "_namespace", lambda *kind: "everywhere")],
         "leases are told by the wall clock": [(host, "machine_clock", host.wall_clock)],
         "a rewind does not last": [

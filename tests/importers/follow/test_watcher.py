@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
 import pytest
 
 import clew
@@ -300,3 +301,28 @@ def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytes
         (wake / ".new").rename(wake / "claude-code.123")
         time.sleep(0.2)
     assert len(sync.asked) == 3
+
+
+def test_memory_is_given_back_while_another_thread_reads() -> None:
+    """A server follows agents beside requests: a connection that is busy keeps its pages, and nothing fails."""
+    connection, reading = apsw.Connection(":memory:"), threading.Event()
+
+    def busy() -> bool:
+        reading.set()
+        return False
+
+    connection.set_progress_handler(busy, 1000)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    thread = threading.Thread(target=_until_interrupted, args=(connection, endless))
+    thread.start()
+    try:
+        assert reading.wait(10)
+        module._give_back_memory()
+    finally:
+        connection.interrupt()
+        thread.join()
+
+
+def _until_interrupted(connection: apsw.Connection, statement: str) -> None:
+    with pytest.raises(apsw.InterruptError):
+        connection.execute(statement).fetchall()

@@ -313,7 +313,10 @@ def _give_back_memory() -> None:
     gc.collect()
     if (apsw := sys.modules.get("apsw")) is not None:
         for connection in apsw.connections():
-            connection.release_memory()
+            try:
+                connection.release_memory()
+            except apsw.Error:  # another thread uses it, or closed it just now: it keeps what it has
+                pass
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):  # not with this library
