@@ -304,7 +304,7 @@ def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytes
 
 
 def test_memory_is_given_back_while_another_thread_reads() -> None:
-    """A server follows agents beside requests: a connection that is busy keeps its pages, and nothing fails."""
+    """A server follows agents beside requests: a busy connection keeps its pages, and nothing fails."""
     connection, reading = apsw.Connection(":memory:"), threading.Event()
 
     def busy() -> bool:
