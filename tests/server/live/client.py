@@ -90,6 +90,8 @@ class Stream:
         self.received = 0
         self.is_over = False
         self._raw = b""
+        self._early = b""
+        """Of the body: what came together with the headers."""
         self._left = 0
         """Of the chunk that is coming."""
         self._head: dict[str, str] | None = None
@@ -99,11 +101,13 @@ class Stream:
     def headers(self) -> dict[str, str]:
         """Waits for them."""
         while self._head is None:
-            self._receive(65536)
+            self._early += self._receive(65536)
         return self._head
 
     def events(self, most: int | None = None) -> Iterator[Event]:
         """Frames as they come, until the server ends the stream, or so many bytes have come."""
+        early, self._early = self._early, b""
+        yield from self.parser.feed(early)
         while not self.is_over and (most is None or self.received < most):
             size = 65536 if most is None else min(65536, most - self.received)
             yield from self.parser.feed(self._receive(size))

@@ -122,7 +122,8 @@ def test_a_damaged_line_at_the_end_of_a_log_is_told_and_not_dropped(place: Path,
             assert said(store)[-1] == "five"
         assert quarantined(copy) == b""
         is_line_end = at == len(content) - 1
-        assert len(problems(copy)) == (not is_line_end)
+        lines = changed[begin:-1].count(b"\n") + 1  # a bit may make two lines of the one
+        assert len(problems(copy)) == (0 if is_line_end else lines)
         expected = content if is_line_end else changed
         assert log(copy).read_bytes().startswith(expected)
 
