@@ -38,10 +38,10 @@ def test_a_token_that_only_reads_cannot_write(sdk: openai.OpenAI, server: Runnin
 def test_a_bound_token_sees_its_own_conversations_and_no_others(sdk: openai.OpenAI, server: Running) -> None:
     other = sdk.conversations.create(items=[ASKED]).id
     (item,) = sdk.conversations.items.list(other)
-    with client(server, "team", scopes=["write"], tags=["team"], workspace="/work/birds") as team:
+    with client(server, "team", scopes=["write"], tags=["team"], workspace="/home/ana/birds") as team:
         made = team.conversations.create(metadata={"topic": "birds"}, items=[ASKED])
         info = server.store.get(made.id).info
-        assert (info.tags, info.workspace) == (("team",), "/work/birds")
+        assert (info.tags, info.workspace) == (("team",), "/home/ana/birds")
         team.conversations.items.create(made.id, items=[ASKED])
         assert len(list(team.conversations.items.list(made.id))) == 2
         team.conversations.update(made.id, metadata={"topic": "herons"})

@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -253,28 +252,25 @@ def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     path = tmp_path / "c.sock"
-    with serving(tmp_path, "--unix-socket", str(path)) as server, half_a_request(server):
+    patient = ("--unix-socket", str(path), "--grace", "1000")
+    with serving(tmp_path, *patient) as server, half_a_request(server):
         server.send(signal.SIGINT)
         until(lambda: not is_listening(server))
-        began = time.monotonic()
         assert server.end(signal.SIGINT) == 130
-        assert time.monotonic() - began < 3
     assert not path.exists()
     assert not list((tmp_path / "state" / "servers").glob("*.json"))
 
 
 def test_streams_are_told_to_come_back(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, server.client() as client:
+    with serving(tmp_path, "--grace", "1000") as server, server.client() as client:
         client.post("/api/v1/sessions", json={"id": "a"})
         with client.stream("GET", "/api/v1/sessions/a/live") as stream:
             lines = stream.iter_lines()
             next(lines)
-            began = time.monotonic()
             server.send(signal.SIGTERM)
             rest = list(lines)
         assert "event: bye" in rest
         assert server.process.wait(20) == 0
-        assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -129,13 +129,11 @@ def test_a_hangup_reaches_all(tmp_path: Path, postgres_place: str) -> None:
 def test_a_store_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
     from tests.server.process.commands import refused
 
-    began = time.monotonic()
     code, said = refused(
         tmp_path, "--workers", "2", "--store", "postgresql://clew@127.0.0.1:1/none?timeout=2"
     )
     assert code == 1
     assert "127.0.0.1" in said
-    assert time.monotonic() - began < 25
 
 
 def test_stores_that_are_opened_over_http_find_their_transactions_again(server: Serving) -> None:
@@ -180,6 +178,5 @@ def test_a_follower_of_a_store_that_is_opened_over_http_does_not_hold_up_the_end
         thread = threading.Thread(target=follow, daemon=True)
         thread.start()
         time.sleep(0.5)
-        began = time.monotonic()
         assert server.end() == 0
-        assert time.monotonic() - began < 8
+    assert "cut off" not in server.log
