@@ -25,11 +25,13 @@ from clew.backends.postgres.scopes import (
     sweep,
     try_to_sweep,
 )
-from clew.errors import ClewError, InvalidUrlError
+from clew.errors import ClewError, InvalidUrlError, StoreBusyError
 
 POOL: Final = 16
 SCHEMA: Final = "clew"
 SCRUB_TIMEOUT: Final = 24 * 3600.0
+OLDER_TRANSACTIONS: Final = 60.0
+"""How long a rewrite of the tables waits for them, in seconds."""
 CLOCK_REFRESH: Final = 30.0
 
 
@@ -148,10 +150,16 @@ class PostgresBackend(Backend):
     def scrub(self) -> None:
         """Remove dead rows from the tables. Pages keep traces of them until they are written again, unless
         the tables are rewritten (`?scrub=full`); log files and backups keep them as long as they are
-        kept."""
-        vacuum = sql.VACUUM_FULL if self._scrub == "full" else sql.VACUUM
+        kept.
+
+        StoreBusyError: tables were to be rewritten, and a transaction of the database that began before
+        this did not end. A rewrite keeps the rows that it may still look at, whatever tables it uses."""
+        is_full = self._scrub == "full"
+        vacuum = sql.VACUUM_FULL if is_full else sql.VACUUM
         sweep(self.database)
         with self.read() as reader, reader.connection.with_timeout(SCRUB_TIMEOUT):
+            if is_full:
+                _wait_for_older_transactions(reader.connection)
             for table in TABLES:
                 reader.connection.run([(self.database.schema[vacuum + table], ())])
 
@@ -224,6 +232,19 @@ class ServerClock:
         with self._lock:
             self._last = max(self._last, int(time.monotonic() * 1e6 + self._distance))
             return self._last
+
+
+def _wait_for_older_transactions(connection: ServerConnection) -> None:
+    ((horizon,),) = connection.ask(sql.HORIZON, ())
+    until = time.monotonic() + OLDER_TRANSACTIONS
+    while older := connection.ask(sql.OLDER_TRANSACTIONS, (horizon,)):
+        if time.monotonic() > until:
+            names = ", ".join(f"{pid} {name!r}" if name else str(pid) for pid, name in older[:5])
+            raise StoreBusyError(
+                "what was purged is removed, but transactions of this database that began before may still"
+                f" look at its bytes: server processes {names}. Wait for them or end them, and purge again"
+            )
+        time.sleep(0.01)
 
 
 def _first(*values: Any) -> Any:

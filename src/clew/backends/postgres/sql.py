@@ -578,6 +578,14 @@ STORE_SIZE: Final = (
 STORE_VERSION: Final = "SELECT version FROM {s}.meta"
 STORE_PARTITIONS: Final = "SELECT partitions FROM {s}.meta"
 STORE_ID: Final = "SELECT store FROM {s}.meta"
+HORIZON: Final = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
+OLDER_TRANSACTIONS: Final = (
+    "SELECT pid, application_name FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " AND greatest(age(backend_xid), age(backend_xmin)) > age($1::text::xid)"
+    " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)"
+)
+"""Of this database: what was removed before the horizon, they see still. A vacuum looks at no other row."""
 VACUUM: Final = "VACUUM {s}."
 VACUUM_FULL: Final = "VACUUM (FULL) {s}."
 
