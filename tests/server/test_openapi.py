@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,8 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from clew.core.log.lease import secret_of
+from clew.server.openapi import SHAPES
 from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
 from clew.server.settings import Settings
@@ -106,3 +109,8 @@ def test_the_reference_page_is_that_of_the_code() -> None:
     page = reference.PAGE.read_text("utf-8")
     between = page.split(reference.BEGIN)[1].split(reference.END)[0]
     assert between.strip() == reference.reference().strip(), "run python -m tests.server.reference"
+
+
+@pytest.mark.parametrize("fence", [1, 0xF, 2**60 - 1, 2**60, 2**62 - 1])
+def test_the_secret_of_every_lease_has_the_form_that_the_description_names(fence: int) -> None:
+    assert re.search(SHAPES["clew-lease"], secret_of(7, fence))

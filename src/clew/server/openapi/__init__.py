@@ -51,7 +51,7 @@ HEADERS: Final[dict[str, tuple[str, str]]] = {
 
 SHAPES: Final = {
     "if-match": r'^(\*|(W/)?"[!#-~]*")$',
-    "clew-lease": r"^(\*|[1-9][0-9]{0,17}\.[1-9a-f][0-9a-f]{0,14})$",
+    "clew-lease": r"^(\*|[1-9][0-9]{0,17}\.([1-7][0-9a-f]{15}|[1-9a-f][0-9a-f]{0,14}))$",
 }
 """Of headers that are refused if they have another one."""
 

@@ -49,9 +49,6 @@ function plain(entry) {
 
 async function showSessions() {
   const me = await ask("GET", "/me");
-  who.textContent = "signed in as " + me.name;
-  leave.hidden = false;
-  enter.hidden = true;
   const page = await ask("GET", "/sessions?limit=20");
   list.replaceChildren();
   for (const one of page.data) {
@@ -59,16 +56,19 @@ async function showSessions() {
     row(one.title ?? one.id, one.id + " · " + count + " · " + new Date(one.updated_at).toLocaleString());
   }
   if (page.data.length === 0) row("there is no session yet", "clew import --scan brings some");
+  who.textContent = "signed in as " + me.name;
+  leave.hidden = false;
+  enter.hidden = true;
 }
 
 async function showShare() {
   const me = await ask("GET", "/me");
   const path = "/sessions/" + encodeURIComponent(me.session);
   const info = await ask("GET", path);
-  who.textContent = "shared: " + (info.title ?? info.id);
   const page = await ask("GET", path + "/entries?last=100");
   list.replaceChildren();
   for (const entry of page.data) row(plain(entry), new Date(entry.at).toLocaleString());
+  who.textContent = "shared: " + (info.title ?? info.id);
 }
 
 function failed(error) {
