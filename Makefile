@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough faults screens lint fmt bench bench-scale docs-check man pictures lock clean
+.PHONY: help demo test test-thorough faults screens lint fmt bench bench-scale docs-check man page pictures lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,13 @@ docs-check: $(VENV)/.dev  ## run the code in README and docs
 man: $(VENV)/.runtime  ## write the man pages to build/man/man1
 	$(PY) -m clew help --man-pages build/man/man1
 
+page: web/node_modules  ## build the page of `clew serve` from web/ (needs Node 20 or newer)
+	cd web && npm run --silent build
+
+web/node_modules: web/package.json web/package-lock.json
+	cd web && npm install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
 pictures: $(VENV)/.dev  ## make docs/pictures from real output (needs chromium)
 	$(PY) -m tools.pictures $(ARGS)
 
@@ -68,7 +75,7 @@ lock: $(VENV)/.home  ## renew uv.lock from pyproject.toml (ARGS=--upgrade for ne
 	$(PY) -m uv lock --default-index https://pypi.org/simple $(ARGS)
 
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) $(BENCH) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) $(BENCH) web/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments. The demo gets only what Clew itself needs; the tests add their tools.

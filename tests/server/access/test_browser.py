@@ -118,7 +118,7 @@ def test_a_code_in_the_fragment_signs_in_and_is_gone_from_the_address(
     page.goto(f"{server.url}/#once={code}")
     says(page, "signed in as owner")
     assert page.url == f"{server.url}/"
-    assert "Fix <b>the</b> login" in page.inner_text("#list"), "a title is text"
+    page.locator("#list", has_text="Fix <b>the</b> login").wait_for(timeout=20_000)  # a title is text
     assert not [line for line in asked if code in line], "a fragment reaches no server"
     assert {line.split("/")[2] for line in asked if not line.startswith("data:")} == {
         server.url.split("/")[2]
@@ -145,7 +145,8 @@ def test_a_used_code_says_so_and_a_token_can_be_typed(server: Running, context: 
     again.fill("#token", TOKEN)
     again.click("button[type=submit]")
     says(again, "signed in as owner")
-    assert again.input_value("#token") == ""
+    assert again.locator("#token").count() == 0
+    assert TOKEN not in again.content()
 
 
 def test_s16_no_script_can_read_the_cookie_or_a_secret(server: Running, context: BrowserContext) -> None:
@@ -162,7 +163,7 @@ def test_s36_a_page_is_out_when_its_token_is_removed(server: Running, context: B
     _, token = add_token(server.store, "ci")
     page = context.new_page()
     page.goto(server.url)
-    page.wait_for_selector("#enter:not([hidden])")
+    page.wait_for_selector("#token")
     page.fill("#token", token)
     page.click("button[type=submit]")
     says(page, "signed in as ci")
@@ -214,7 +215,8 @@ def test_a_share_link_shows_the_session_without_a_sign_in(server: Running, conte
     page.on("request", lambda request: asked.append(request.url))
     page.goto(link(server.url, token))
     says(page, "shared: Shared")
-    shown = page.inner_text("#list")
+    page.locator("#transcript", has_text="REDACTED").wait_for(timeout=20_000)
+    shown = page.inner_text("#transcript")
     assert "<b>Please</b> fix it" in shown
     assert "[REDACTED:anthropic-key]" in shown
     assert not [url for url in asked if token in url]
@@ -234,7 +236,7 @@ CSRF = """<!doctype html><title>evil</title>
 <form id="logout" method="post" action="{url}/api/v1/logout" target="sink"></form>
 <iframe name="sink"></iframe><iframe id="framed" src="{url}/"></iframe>
 <img id="image" src="{url}/api/v1/sessions"><script src="{url}/api/v1/sessions"></script>
-<link rel="stylesheet" href="{url}/api/v1/sessions"><script src="{url}/page.js"></script>
+<link rel="stylesheet" href="{url}/api/v1/sessions"><script src="{url}/app.js"></script>
 <script>
 const url = "{url}", told = [];
 const json = {{"Content-Type": "application/json"}}, body = '{{"id":"planted-by-fetch"}}';
@@ -274,7 +276,14 @@ def test_s15_a_page_of_another_origin_reads_and_changes_nothing(
     server.store.create("mine", title="secret title").append({"role": "user", "content": "secret words"})
     seen: list[tuple[str, str, int]] = []
     own = signed_in(context, server)
-    context.on("response", lambda answer: seen.append((answer.request.method, answer.url, answer.status)))
+    context.on(
+        "response",
+        lambda answer: (
+            seen.append((answer.request.method, answer.url, answer.status))
+            if answer.frame.page != own
+            else None
+        ),
+    )
     attacker.body = CSRF.format(url=server.url, token=TOKEN).encode()
     page = context.new_page()
     page.goto(f"http://{name}:{attacker.port}/")
@@ -293,7 +302,6 @@ def test_s15_a_page_of_another_origin_reads_and_changes_nothing(
     wrong = [
         one for one in seen
         if one[1].startswith(f"{server.url}/api/") and one[2] < 400 and one[0] != "OPTIONS"
-        and not one[1].endswith(("/me", "/sessions?limit=20"))
     ]  # fmt: skip
     assert [one for one in wrong if "/logout" not in one[1]] == []
     own.reload()
@@ -313,7 +321,7 @@ def test_s14_a_name_that_was_rebound_to_this_machine_is_refused(server: Running,
     told = page.evaluate(
         """async token => {
             const found = [];
-            for (const path of ["/api/v1/sessions", "/api/v1/me", "/health", "/page.js", "/api/v1/live"]) {
+            for (const path of ["/api/v1/sessions", "/api/v1/me", "/health", "/app.js", "/api/v1/live"]) {
                 const answer = await fetch(path, {headers: {Authorization: "Bearer " + token}});
                 found.push(answer.status);
             }

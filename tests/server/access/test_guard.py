@@ -276,4 +276,4 @@ def test_a_store_can_be_served_below_a_path(serve: Serve) -> None:
     server = serve(root_path="/clew")
     with server.client() as client:
         assert client.get("/clew/api/v1/me").status_code == 200
-        assert b'href="/clew/page.css"' in client.get("/clew/").content
+        assert b'href="/clew/app.css"' in client.get("/clew/").content

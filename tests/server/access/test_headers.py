@@ -70,7 +70,7 @@ def test_s32_every_answer_says_how_it_may_be_used(server: Running) -> None:
                     "text/plain",
                     "",
                 )
-                own = route.path in ("/", "/page.js", "/page.css")
+                own = route.handler.__module__ == "clew.server.page"
                 if (
                     kind not in shown
                     and not own

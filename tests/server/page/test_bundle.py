@@ -1,0 +1,58 @@
+"""What is served is what the sources say, small, and complete (S-48)."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+import clew.server.page
+from tests.support.npm import installed_for
+
+BUNDLE = Path(clew.server.page.__file__).parent / "bundle"
+WEB = Path(__file__).parents[3] / "web"
+MOST = 60_000
+
+
+def test_the_script_and_the_style_are_small() -> None:
+    size = sum(len(gzip.compress((BUNDLE / name).read_bytes(), 9)) for name in ("app.js", "app.css"))
+    assert size <= MOST
+
+
+@pytest.mark.timeout(600)
+def test_the_bundle_is_built_from_the_sources(tmp_path: Path) -> None:
+    folder = tmp_path / "web"
+    shutil.copytree(WEB, folder, ignore=shutil.ignore_patterns("node_modules"))
+    (folder / "node_modules").symlink_to(installed_for(WEB))
+    made = tmp_path / "made"
+    done = subprocess.run(
+        ["npm", "run", "build", "--", "--outDir", str(made), "--emptyOutDir"],
+        cwd=folder, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == {
+        path.name: path.read_bytes() for path in BUNDLE.iterdir()
+    }, "run `make page`, and commit what it writes"
+
+
+@pytest.mark.parametrize("path", ["/", "/s/any", "/s/~YS9i", "/usage", "/compare"])
+def test_every_view_is_the_same_document_with_a_strict_policy(client: httpx.Client, path: str) -> None:
+    answer = client.get(path, headers={"authorization": ""})
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert policy.endswith("require-trusted-types-for 'script'; trusted-types clew")
+    assert answer.content == client.get("/").content
+    assert b"<style" not in answer.content
+    assert b"onload" not in answer.content
+
+
+def test_a_browser_keeps_the_script_until_it_changes(client: httpx.Client) -> None:
+    first = client.get("/app.js")
+    again = client.get("/app.js", headers={"if-none-match": first.headers["etag"]})
+    assert again.status_code == 304

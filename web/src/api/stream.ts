@@ -1,0 +1,126 @@
+// Server-sent events over fetch: EventSource cannot send the token of a share, nor say why it failed.
+import { api, failure, headers, isShare, online, withQuery } from "./client";
+
+export interface Frame {
+  event: string;
+  data: any;
+  id: string | null;
+}
+
+interface Options {
+  query?: Record<string, string | readonly string[]>;
+  /** Called for each frame, in order. */
+  onFrame: (frame: Frame) => void;
+  /** The stream cannot go on: the session is gone, or nobody is signed in. */
+  onEnd?: (error: Error) => void;
+  /** Connected, or not any more. */
+  onState?: (isOpen: boolean) => void;
+}
+
+const FIRST_WAIT = 250;
+const LONGEST_WAIT = 5000;
+
+/** Follow a stream until the function that is returned is called. It connects again by itself, and goes on
+ * exactly behind the last frame that had an id: nothing is lost, and nothing comes twice. */
+export function follow(path: string, options: Options): () => void {
+  const over = new AbortController();
+  let lastId: string | null = null;
+  let wait = FIRST_WAIT;
+  let wake: (() => void) | null = null;
+
+  // A laptop that wakes up, or a tab that is shown again, does not wait for the next try.
+  const soon = () => {
+    if (!document.hidden) wake?.();
+  };
+  document.addEventListener("visibilitychange", soon);
+  window.addEventListener("online", soon);
+  over.signal.addEventListener("abort", () => {
+    document.removeEventListener("visibilitychange", soon);
+    window.removeEventListener("online", soon);
+    wake?.();
+  });
+
+  async function once(): Promise<void> {
+    const given: Record<string, string> = { ...headers(), Accept: "text/event-stream" };
+    if (lastId !== null) given["Last-Event-ID"] = lastId;
+    const answer = await fetch(api + withQuery(path, options.query), {
+      headers: given,
+      credentials: isShare() ? "omit" : "same-origin",
+      cache: "no-store",
+      redirect: "error",
+      signal: over.signal,
+    });
+    if (!answer.ok) throw await failure(answer);
+    online.value = true;
+    wait = FIRST_WAIT;
+    options.onState?.(true);
+    for await (const frame of frames(answer.body!)) {
+      if (over.signal.aborted) return;
+      if (frame.id !== null) lastId = frame.id;
+      options.onFrame(frame);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!over.signal.aborted) {
+      try {
+        await once();
+      } catch (error) {
+        if (over.signal.aborted) return;
+        const status = (error as { status?: number }).status ?? 0;
+        if (status >= 400 && status < 500 && status !== 429 && status !== 408) {
+          options.onState?.(false);
+          options.onEnd?.(error as Error);
+          return;
+        }
+        if (status === 0) online.value = false;
+      }
+      options.onState?.(false);
+      await new Promise<void>((done) => {
+        const timer = setTimeout(done, wait);
+        wake = () => {
+          clearTimeout(timer);
+          done();
+        };
+      });
+      wake = null;
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    }
+  }
+
+  void run();
+  return () => over.abort();
+}
+
+async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<Frame> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      rest += value;
+      for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
+        const frame = parse(rest.slice(0, end));
+        rest = rest.slice(end + 2);
+        if (frame) yield frame;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function parse(text: string): Frame | null {
+  let event = "message";
+  let id: string | null = null;
+  let data = "";
+  for (const line of text.split("\n")) {
+    const colon = line.indexOf(": ");
+    const value = line.slice(colon + 2);
+    if (line.startsWith("event: ")) event = value;
+    else if (line.startsWith("id: ")) id = value;
+    else if (line.startsWith("data: ")) data += value;
+  }
+  return data ? { event, id, data: JSON.parse(data) } : null;
+}

@@ -1,0 +1,125 @@
+// What the server answers, as far as the page reads it. docs/reference/http-api.md has all of it.
+
+export interface Problem {
+  code: string;
+  title: string;
+  detail: string;
+  next?: string;
+}
+
+export interface Me {
+  name: string;
+  kind: "owner" | "token" | "share";
+  scopes: string[];
+  workspace: string | null;
+  tags: string[];
+  session: string | null;
+}
+
+// -- sessions
+
+export type Status = "new" | "running" | "waiting" | "completed" | "failed" | "interrupted" | "closed" | string;
+
+export interface Head {
+  branch: string;
+  position: number;
+}
+
+export interface UsageSum {
+  cost: string | null;
+  input_tokens: number;
+  output_tokens: number;
+  total_tokens?: number;
+  calls: number;
+}
+
+export interface SessionInfo {
+  id: string;
+  title: string | null;
+  title_is_auto: boolean;
+  preview: string;
+  workspace: string | null;
+  tags: string[];
+  model: string | null;
+  agent: string | null;
+  parent: string | null;
+  metadata: Record<string, unknown>;
+  created_at: string;
+  updated_at: string;
+  deleted_at: string | null;
+  messages: number;
+  user_turns: number;
+  entries: number;
+  bytes: number;
+  head: Head;
+  hash: string;
+  forked_from: { session: string; head: Head } | null;
+  status: Status;
+  damaged: string | null;
+  usage?: UsageSum;
+  subagents?: number;
+}
+
+export interface Page<T> {
+  data: T[];
+  cursor: string | null;
+}
+
+// -- entries
+
+export interface ToolLine {
+  text: string;
+  verb: string;
+  subject: string;
+  outcome: string;
+  failed: boolean;
+  family: string;
+}
+
+export interface Media {
+  type: string;
+  name: string;
+  bytes?: number;
+  data?: string;
+  link?: string;
+  url?: string;
+}
+
+export interface Block {
+  kind: "text" | "thinking" | "call" | "result" | "media" | "data";
+  text?: string;
+  name?: string;
+  call?: string;
+  is_error?: boolean;
+  is_json?: boolean;
+  media?: Media;
+  line?: ToolLine;
+  html?: string;
+}
+
+export interface Entry {
+  id: string;
+  position: number;
+  kind: string;
+  at: string;
+  hash: string;
+  injected?: boolean;
+  redacted?: number;
+  annotations?: Record<string, unknown>;
+  message?: unknown;
+  speaker?: "user" | "assistant" | "tool" | "system" | "other" | "mark";
+  prompt?: string;
+  blocks?: Block[];
+  line?: string;
+  large?: { link: string; bytes: number };
+}
+
+export interface EntryPage extends Page<Entry> {
+  head: Head;
+  damaged: { position: number; reason: string }[];
+}
+
+/** `branch.position`: an entry's id is where it stands. */
+export function entryId(head: Head): string {
+  return head.position < 0 ? "start" : `${head.branch}.${head.position}`;
+}

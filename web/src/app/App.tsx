@@ -1,0 +1,129 @@
+// The frame: sessions at the left, what is looked at in the middle, what belongs to it at the right.
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { get, isShare, me, online, session as at } from "../api/client";
+import { follow } from "../api/stream";
+import type { SessionInfo } from "../api/types";
+import { Compare } from "../compare/Compare";
+import { Handoff } from "../handoff/Handoff";
+import { Sidebar } from "../sessions/Sidebar";
+import { Transcript } from "../transcript/Transcript";
+import { UsageView } from "../usage/UsageView";
+import { onKey, useCommands } from "./commands";
+import { KeySheet } from "./KeySheet";
+import { Palette } from "./Palette";
+import { Panel } from "./Panel";
+import { go, onLinkClick, place, to } from "./router";
+import { SignIn } from "./SignIn";
+import { current, cursor, showsPanel, showsSidebar } from "./state";
+import { Toasts, told } from "./toast";
+import { TopBar } from "./TopBar";
+
+export function App(): JSX.Element {
+  useEffect(() => {
+    document.addEventListener("click", onLinkClick);
+    document.addEventListener("keydown", onKey);
+    return () => {
+      document.removeEventListener("click", onLinkClick);
+      document.removeEventListener("keydown", onKey);
+    };
+  }, []);
+  if (me.value === undefined) return <div class="starting" role="status" aria-label="Clew is starting" />;
+  return (
+    <>
+      {me.value === null ? <SignIn /> : <Frame />}
+      <Toasts />
+    </>
+  );
+}
+
+function Frame(): JSX.Element {
+  const { view, id } = place.value;
+  const shared = isShare() ? me.value!.session : null;
+  const shown = shared ?? (view === "session" ? id : null);
+  useCurrent(shown);
+  useCommands(() => [
+    { id: "sidebar", title: "Show or hide the sessions", group: "General", keys: ["s"], run: () => void (showsSidebar.value = !showsSidebar.value) },
+    { id: "panel", title: "Show or hide the panel", group: "General", keys: ["p"], run: () => void (showsPanel.value = !showsPanel.value) },
+    { id: "home", title: "All sessions", group: "General", keys: ["g h"], run: () => go(to.home()) },
+    { id: "usage", title: "Usage: cost and tokens", group: "Usage", keys: ["g u"], run: () => go(to.usage()) },
+  ]);
+  const hasPanel = shown !== null && shared === null && showsPanel.value;
+  const hasSidebar = shared === null && showsSidebar.value;
+  const classes = ["frame", `frame-${shared === null ? view : "shared"}`];
+  if (hasSidebar) classes.push("has-sidebar");
+  if (hasPanel) classes.push("has-panel");
+  return (
+    <div class={classes.join(" ")}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <TopBar />
+      {!online.value && (
+        <p class="offline" role="status">
+          The server does not answer. Trying again…
+        </p>
+      )}
+      {shared === null && <Sidebar />}
+      <main id="main" tabIndex={-1}>
+        {shown !== null && <Transcript key={`${shown} ${place.value.query.get("at") ?? ""}`} id={shown} at={place.value.query.get("at")} />}
+        {shown === null && view === "compare" && <Compare />}
+        {shown === null && view === "usage" && <UsageView />}
+        {shown === null && (view === "home" || view === "session") && <Welcome />}
+      </main>
+      {shown !== null && shared === null && <Panel />}
+      {shown !== null && <Handoff />}
+      <Palette />
+      <KeySheet />
+    </div>
+  );
+}
+
+/** Keep `current` as the server tells it: read when the session is opened, and again when it changes. */
+function useCurrent(id: string | null): void {
+  useEffect(() => {
+    current.value = null;
+    cursor.value = null;
+    if (id === null) {
+      document.title = "Clew";
+      return;
+    }
+    const over = new AbortController();
+    let waiting = false;
+    const read = async () => {
+      waiting = false;
+      const found = await get<SessionInfo>(at(id), {}, over.signal);
+      current.value = found;
+      document.title = `${found.title ?? found.id} · Clew`;
+    };
+    read().catch(told);
+    // The stream of the store says that it changed; what changed is read then, at most four times a second.
+    const stop = isShare()
+      ? () => undefined
+      : follow("/live", {
+          onFrame: (frame) => {
+            if (waiting || frame.data?.session !== id) return;
+            waiting = true;
+            setTimeout(() => read().catch(() => undefined), 250);
+          },
+        });
+    return () => {
+      over.abort();
+      stop();
+    };
+  }, [id, me.value]);
+}
+
+function Welcome(): JSX.Element {
+  return (
+    <div class="welcome">
+      <h1>Your agents, and what they did</h1>
+      <p>
+        Choose a session, or press <kbd>/</kbd> to search in all of them.
+      </p>
+      <p>
+        <kbd>?</kbd> shows all keys, <kbd>Ctrl</kbd> <kbd>K</kbd> finds commands and sessions.
+      </p>
+    </div>
+  );
+}

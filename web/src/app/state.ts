@@ -1,0 +1,53 @@
+// What several parts of the page share.
+import { computed, effect, signal } from "@preact/signals";
+import { me } from "../api/client";
+import type { SessionInfo } from "../api/types";
+
+/** The session that is shown, as the server last told it; null: none, or not read yet. */
+export const current = signal<SessionInfo | null>(null);
+/** The id of the entry under the cursor in the transcript; null: none. */
+export const cursor = signal<string | null>(null);
+
+/** Whether the caller may change sessions, read files, and do what the owner may. */
+export const mayWrite = computed(() => may("write"));
+export const mayFiles = computed(() => may("files"));
+export const mayAdmin = computed(() => may("admin"));
+
+function may(scope: string): boolean {
+  const who = me.value;
+  return !!who && who.kind !== "share" && who.scopes.includes(scope);
+}
+
+// -- settings of this browser: nothing secret, and nothing that is needed
+
+export function kept<T>(name: string, usual: T) {
+  let found = usual;
+  try {
+    const text = localStorage.getItem(`clew.${name}`);
+    if (text !== null) found = JSON.parse(text) as T;
+  } catch {
+    // no storage, or somebody wrote into it
+  }
+  const made = signal<T>(found);
+  made.subscribe((value) => {
+    if (value === found) return;
+    found = value;
+    try {
+      localStorage.setItem(`clew.${name}`, JSON.stringify(value));
+    } catch {
+      // then it is forgotten with the tab
+    }
+  });
+  return made;
+}
+
+export const theme = kept<"auto" | "light" | "dark">("theme", "auto");
+export const showsSidebar = kept("sidebar", true);
+export const showsPanel = kept("panel", true);
+export const showsThinking = kept("thinking", true);
+export const showsTools = kept("tools", true);
+
+effect(() => {
+  if (theme.value === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.value;
+});

@@ -1,0 +1,5 @@
+import type { JSX } from "preact";
+
+export function Compare(): JSX.Element {
+  return <h1>Compare</h1>;
+}

@@ -1,0 +1,29 @@
+import { render } from "preact";
+import { me, signedOutBecause, useShare } from "./api/client";
+import { App } from "./app/App";
+import { signIn } from "./app/SignIn";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/markup.css";
+import "./styles/frame.css";
+
+async function start(): Promise<void> {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const once = given.get("once") ?? undefined;
+  const share = given.get("share");
+  if (share !== null) useShare(share);
+  if (once !== undefined) {
+    // The code is used up in a moment; it need not stay in the address, nor in the history.
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  render(<App />, document.getElementById("app")!);
+  try {
+    await signIn({ once });
+  } catch (error) {
+    const { status, message } = error as { status?: number; message: string };
+    signedOutBecause.value = status === 401 && once === undefined ? "" : message;
+    me.value = null;
+  }
+}
+
+void start();

@@ -1,0 +1,14 @@
+// The one door for markup. The server made and cleaned it; nothing else on the page becomes HTML.
+import type { JSX } from "preact";
+
+interface Policy {
+  createHTML(text: string): string;
+}
+
+const factory = (window as unknown as { trustedTypes?: { createPolicy(name: string, rules: Policy): Policy } }).trustedTypes;
+const policy: Policy = factory?.createPolicy("clew", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
+
+/** HTML of a block that the server drew (`html` of a block, and of nothing else). */
+export function Markup({ html, class: name = "" }: { html: string; class?: string }): JSX.Element {
+  return <div class={`markup ${name}`} dangerouslySetInnerHTML={{ __html: policy.createHTML(html) }} />;
+}

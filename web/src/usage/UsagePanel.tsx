@@ -1,0 +1,6 @@
+import type { JSX } from "preact";
+import type { SessionInfo } from "../api/types";
+
+export function UsagePanel({ session }: { session: SessionInfo }): JSX.Element {
+  return <p>{session.id}</p>;
+}
