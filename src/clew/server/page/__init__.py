@@ -1,8 +1,8 @@
 """The page for people: every view of it is the same document, and its script reads the address.
 
-`web/` holds its sources, `bundle/` what is built of them: a checkout works without Node. It has no style and no
-script but its own files, loads nothing from elsewhere, and cannot be put into a frame. Markup of messages comes
-from the server, cleaned, and enters the document through one policy of Trusted Types.
+`web/` holds its sources, `bundle/` what is built of them: a checkout works without Node. It has no style and
+no script but its own files, loads nothing from elsewhere, and cannot be put into a frame. Markup of messages
+comes from the server, cleaned, and enters the document through one policy of Trusted Types.
 """
 
 from __future__ import annotations
