@@ -158,6 +158,7 @@ SESSION = [
     "lease",
     "messages",
     "moves",
+    "outline",
     "outside_lease",
     "redo",
     "remove_alias",

@@ -45,6 +45,7 @@ from clew.model import (
     LeaseInfo,
     Moved,
     MoveInfo,
+    Outline,
     Resumption,
     SessionInfo,
     StatusChange,
@@ -275,6 +276,15 @@ class Session:
 
         with self._look() as (reader, row):
             return marks.summary(reader, row)
+
+    def outline(self, *, at: Point | None = None) -> Outline:
+        """The prompts of people, the compactions and the checkpoints on the whole path, a line for each; with
+        `at` on the path to that point. Reads these entries only, and remembers them."""
+        from clew.core.conversation.outline import Outlines
+
+        outlines = self._scope.outside("Session.outline()").service(Outlines)
+        with self._look() as (reader, row):
+            return outlines.read(reader, history.standing_at(reader, row, at))
 
     # -- writing
 

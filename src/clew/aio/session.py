@@ -29,6 +29,7 @@ from clew.model import (
     LeaseInfo,
     Moved,
     MoveInfo,
+    Outline,
     Resumption,
     SessionInfo,
     StatusChange,
@@ -156,6 +157,9 @@ class AsyncSession:
     @property
     def summary(self) -> Awaitable[str | None]:
         return self._call(lambda: self._session.summary)
+
+    async def outline(self, *, at: Point | None = None) -> Outline:
+        return await self._call(self._session.outline, at=at)
 
     # -- writing
 

@@ -1,5 +1,8 @@
 """The values that come back from a store. All are frozen."""
 
+from clew.model.paths import Outline as Outline
+from clew.model.paths import OutlineItem as OutlineItem
+from clew.model.paths import OutlineKind as OutlineKind
 from clew.model.retention import Removal as Removal
 from clew.model.retention import Retention as Retention
 from clew.model.retention import SweepAction as SweepAction

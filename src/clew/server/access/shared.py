@@ -198,6 +198,10 @@ class SharedSession(Session):
     def checkpoints(self) -> list[Checkpoint]:
         return []
 
+    def outline(self, **_: Any) -> NoReturn:
+        """It names checkpoints."""
+        raise Problem(403, "shared_only", "A share shows one session only", "it has no outline")
+
     def usage(self, **_: Any) -> UsageTotals:  # type: ignore[override]
         """For exporters: nothing is known."""
         return UsageTotals()

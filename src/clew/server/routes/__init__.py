@@ -11,6 +11,7 @@ from clew.server.settings import Settings
 MODULES: Final = (
     "clew.server.routes.sessions",
     "clew.server.routes.entries",
+    "clew.server.routes.paths",
     "clew.server.routes.moves",
     "clew.server.routes.checkpoints",
     "clew.server.routes.beside",

@@ -1,0 +1,243 @@
+"""The outline of a path: the prompts of people, compactions and checkpoints, each in one line.
+
+Every entry knows where the last prompt and the last compaction before it are. So the way from one to the next
+takes two reads, however many entries lie between. What was found is remembered: entries never change, so a
+path that has grown, or shares its beginning with one that was asked for, costs what is new on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.conversation.checkpoints import list_checkpoints, on_path
+from clew.core.conversation.history import removed_name
+from clew.core.conversation.points import head_of, path_of, tip_before
+from clew.core.engine.engine import Engine
+from clew.core.log import checks
+from clew.core.log.ids import entry_id
+from clew.core.log.rows import COMPACTION, MESSAGE, TRUNCATION, EntryRow, HeadRow, SessionRow
+from clew.core.log.tree import Segment, clip, locate
+from clew.core.messages.dialects import is_human_turn, prompt_of
+from clew.core.messages.text import snippet, visible_line
+from clew.errors import CorruptEntryError, CorruptError
+from clew.model import Json, Outline, OutlineItem, OutlineKind, utc
+
+LONGEST: Final = 120
+"""Letters of a line."""
+LOOKED_AT: Final = 4 * LONGEST
+DENSE: Final = 6
+"""With more than one prompt in so many entries it is faster to read them all."""
+PAGE: Final = 1000
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Entries that are held at once, and how large they may be together."""
+MOST_KEPT: Final = 200_000
+"""Lines that are remembered, of all outlines together."""
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    """A line, and the digest of its entry: it stands for the whole path up to there."""
+
+    item: OutlineItem
+    digest: bytes
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """The lines of a path that was asked for."""
+
+    parts: list[tuple[str, int, int]]
+    """The branches of the path by their names, with the first and the last position on each."""
+    lines: list[_Line]
+    last: int
+    digest: bytes
+    """Of the entry at which it ends."""
+
+
+class Outlines:
+    """Makes outlines of one store, and remembers the last one of each tree. Safe from any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[int, _Known] = OrderedDict()
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def read(self, reader: Reader, row: SessionRow) -> Outline:
+        """The outline of the path to where a session stands."""
+        items = [line.item for line in self._lines(reader, row)]
+        marks = _checkpoints(reader, row)
+        if marks:
+            items = sorted([*items, *marks], key=lambda one: one.position)  # stable: behind their entries
+        head = head_of(reader, row.head)
+        return Outline(items=tuple(items), entries=row.head.position + 1, head=head)
+
+    def _lines(self, reader: Reader, row: SessionRow) -> list[_Line]:
+        if reader.get_record(STORE_WIDE, "retention", removed_name(row.tree)) is not None:
+            # Messages were taken away, and their hashes were kept: what is remembered may say too much.
+            self._forget(row.tree)
+            return _read(reader, row.head, path_of(reader, row.head), 0)
+        segments = path_of(reader, row.head)
+        parts = [(reader.get_branch(part.branch).uid, part.first, part.last) for part in segments]
+        with self._lock:
+            known = self._known.get(row.tree)
+        old, first = ([], 0) if known is None else _shared(reader, known, parts, segments)
+        lines = old + _read(reader, row.head, segments, first)
+        self._keep(row.tree, _Known(parts, lines, row.head.position, row.head.digest))
+        return lines
+
+    def _keep(self, tree: int, known: _Known) -> None:
+        with self._lock:
+            self._known[tree] = known
+            self._known.move_to_end(tree)
+            while len(self._known) > 1 and sum(len(one.lines) for one in self._known.values()) > MOST_KEPT:
+                self._known.popitem(last=False)
+
+    def _forget(self, tree: int) -> None:
+        with self._lock:
+            self._known.pop(tree, None)
+
+
+def _shared(
+    reader: Reader, known: _Known, parts: list[tuple[str, int, int]], segments: Sequence[Segment]
+) -> tuple[list[_Line], int]:
+    """The lines of a path that are known already, and the position from which on it has to be read."""
+    last = -1
+    for (uid, first, end), (own, own_first, own_end) in zip(known.parts, parts, strict=False):
+        if (uid, first) != (own, own_first):
+            break
+        last = min(end, own_end)
+        if end != own_end:
+            break
+    lines = known.lines[: bisect_right(known.lines, last, key=lambda line: line.item.position)]
+    digest = known.digest if last == known.last else b""
+    if not digest:
+        last, digest = (lines[-1].item.position, lines[-1].digest) if lines else (-1, b"")
+    # The names of branches say it already. The hash says it whatever happened to the store.
+    if last < 0 or tip_before(reader, segments, last + 1).digest != digest:
+        return [], 0
+    return lines, last + 1
+
+
+# -- reading
+
+
+def _read(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[_Line]:
+    """The lines of a path from a position on."""
+    found: Iterator[tuple[str, EntryRow]]
+    try:
+        places = _places(reader, head, segments, first)
+    except CorruptError:
+        places = None  # an entry is missing, and with it the way to those before
+    if places is None:
+        found = _scan(reader, segments, first, head.position)
+    else:
+        found = _single(reader, segments, places)
+    return [line for uid, entry in found if (line := _line(uid, entry)) is not None]
+
+
+def _places(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[int] | None:
+    """The positions of prompts and marks, oldest first. None: there are so many that all is to be read."""
+    most = (head.position + 1 - first) // DENSE + 100
+    places: list[int] = []
+    tip = head
+    while (place := max(tip.last_user_turn, tip.view_start)) >= first:
+        if place > tip.position or len(places) >= most:
+            return None
+        places.append(place)
+        tip = tip_before(reader, segments, place)
+    places.reverse()
+    return places
+
+
+def _single(
+    reader: Reader, segments: Sequence[Segment], places: Sequence[int]
+) -> Iterator[tuple[str, EntryRow]]:
+    for place in places:
+        branch = locate(segments, place)
+        try:
+            entry = reader.get_entry(branch, place)
+        except CorruptEntryError:
+            continue
+        if entry is not None:
+            yield reader.get_branch(branch).uid, entry
+
+
+def _scan(
+    reader: Reader, segments: Sequence[Segment], first: int, last: int
+) -> Iterator[tuple[str, EntryRow]]:
+    for part in clip(segments, first, last):
+        uid = reader.get_branch(part.branch).uid
+        at, end = part.first, min(part.last, reader.last_position(part.branch))
+        while at <= end:
+            top = min(end, at + PAGE - 1)
+            rows = reader.read_entries(part.branch, at, top, room=PAGE_BYTES, on_damage=_pass_over)
+            is_full = sum(len(row.body) for row in rows) >= PAGE_BYTES
+            at = (rows[-1].position if is_full else top) + 1
+            for row in rows:
+                if row.kind != MESSAGE or row.last_user_turn == row.position:
+                    yield uid, row
+
+
+def _pass_over(damage: CorruptEntryError) -> None:
+    """An entry that cannot be read costs its line."""
+
+
+def _line(uid: str, entry: EntryRow) -> _Line | None:
+    """None: the entry has no line."""
+    try:
+        content = checks.message(uid, entry.position, entry.body)
+    except CorruptEntryError:
+        return None
+    kind: OutlineKind
+    if entry.kind == MESSAGE and is_human_turn(content, entry.flags):
+        kind, text = "prompt", prompt_of(content)
+    elif entry.kind == COMPACTION:
+        kind, text = "compaction", _first_words(content)
+    elif entry.kind == TRUNCATION:
+        kind, text = "truncation", ""
+    else:
+        return None
+    item = OutlineItem(
+        id=entry_id(uid, entry.position),
+        position=entry.position,
+        kind=kind,
+        at=utc(entry.time),
+        text=snippet(visible_line(text[:LOOKED_AT]), LONGEST),
+    )
+    return _Line(item, entry.digest)
+
+
+def _first_words(content: dict[str, Json]) -> str:
+    """What stands for the history before a compaction."""
+    messages = content.get("messages")
+    said = (prompt_of(one) for one in messages if isinstance(one, dict)) if isinstance(messages, list) else ()
+    return next(filter(None, said), "")
+
+
+def _checkpoints(reader: Reader, row: SessionRow) -> list[OutlineItem]:
+    found = list_checkpoints(reader, row)
+    if not found:
+        return []
+    lies_there = on_path(reader, row.head)
+    return [
+        OutlineItem(
+            id=entry_id(one.head.branch, one.position) if one.position >= 0 else "start",
+            position=one.position,
+            kind="checkpoint",
+            at=one.created_at,
+            text=snippet(visible_line(one.name), LONGEST),
+            snapshot=one.snapshot,
+        )
+        for one in found
+        if lies_there(one.head)
+    ]

@@ -1,0 +1,37 @@
+"""What is said of paths as a whole: the outline of one, and where two of them part."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from clew.model.session import Head
+
+OutlineKind: TypeAlias = Literal["prompt", "compaction", "truncation", "checkpoint"]
+
+
+class OutlineItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One place of a path that is worth going to."""
+
+    id: str
+    """Of the entry; of a checkpoint: the entry at which it was set, `start` before the first one."""
+    position: int
+    kind: OutlineKind
+    at: datetime
+    text: str
+    """One line: what the person said, what stands for the history before a compaction, or the name of the
+    checkpoint."""
+    snapshot: str | None = None
+    """Of a checkpoint with files: the id of their snapshot."""
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of a path that are worth going to, in their order."""
+
+    items: tuple[OutlineItem, ...]
+    entries: int
+    """How many entries the whole path has."""
+    head: Head
+    """Where the path ends."""

@@ -1,0 +1,127 @@
+"""The outline of a path: prompts, compactions and checkpoints, each in one line; right however it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.core.conversation import outline as outlines
+from clew.model import Outline, Retention
+from clew.session import Session
+from clew.store import Store
+from clew.testing.backend.base import assistant, user
+
+
+def lines(found: Outline) -> list[tuple[str, str, int]]:
+    return [(item.kind, item.text, item.position) for item in found.items]
+
+
+def fresh(store: Store, s: Session, **options: Any) -> Outline:
+    """The outline as a process makes it that remembers nothing."""
+    store._engine._services.pop(outlines.Outlines, None)
+    return s.outline(**options)
+
+
+def test_prompts_marks_and_checkpoints_come_in_their_order(s: Session) -> None:
+    s.append(user("fix the login"), assistant("looking"), user("and the\n  logout"))
+    s.checkpoint("plan")
+    s.append(assistant("done"))
+    s.compact("The login was fixed")
+    s.append(user("now tests"), assistant("ok"), assistant("more"))
+    s.truncate(1)
+    found = s.outline()
+    assert lines(found) == [
+        ("prompt", "fix the login", 0),
+        ("prompt", "and the logout", 2),
+        ("checkpoint", "plan", 2),
+        ("compaction", "The login was fixed", 4),
+        ("prompt", "now tests", 5),
+        ("truncation", "", 8),
+    ]
+    assert (found.entries, found.head) == (9, s.head)
+    entries = {entry.id: entry for entry in s.entries()}
+    for item in found.items:
+        assert entries[item.id].position == item.position
+        if item.kind != "checkpoint":
+            assert entries[item.id].time == item.at
+
+
+def test_an_empty_session_has_an_empty_outline(s: Session) -> None:
+    assert s.outline().items == ()
+    assert s.outline().entries == 0
+    s.checkpoint("begin")
+    assert [(one.id, one.position, one.text) for one in s.outline().items] == [("start", -1, "begin")]
+
+
+def test_lines_are_short_and_nothing_in_them_acts(s: Session) -> None:
+    s.append(user("\x1b[2J red \u202e text\n" + "word " * 10_000))
+    text = s.outline().items[0].text
+    assert len(text) <= outlines.LONGEST
+    assert text.startswith("␛[2J red ⟦U+202E⟧ text word")
+    assert text.endswith("…")
+
+
+def test_only_the_own_words_of_a_person_are_told(s: Session) -> None:
+    s.append(user("<system-reminder>be nice</system-reminder>\nfix it"))
+    s.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "output"}]})
+    assert lines(s.outline()) == [("prompt", "fix it", 0)]
+
+
+def test_a_path_that_grows_is_told_as_if_it_was_read_anew(store: Store, s: Session) -> None:
+    for number in range(30):
+        s.append(user(f"prompt {number}"), *(assistant(f"step {step}") for step in range(number % 5)))
+        if number % 7 == 3:
+            s.compact(f"up to {number}")
+        known = s.outline()
+        assert lines(known) == lines(fresh(store, s))
+        s.outline()
+
+
+def test_what_is_remembered_of_one_path_is_not_told_of_another(store: Store, s: Session) -> None:
+    s.append(*(user(f"{number}") for number in range(6)))
+    s.outline()
+    s.rewind(2)
+    s.append(user("other"))
+    fork = s.fork("fork", at=1)
+    fork.append(user("fork"))
+    for one in (s, fork, s, fork):
+        assert [item.text for item in one.outline().items][-2:] == (
+            ["2", "other"] if one is s else ["1", "fork"]
+        )
+    s.undo()
+    assert [item.text for item in s.outline().items] == ["0", "1", "2", "3", "4", "5"]
+    assert [item.text for item in s.outline(at=3).items] == ["0", "1", "2", "3"]
+    s.rewind(2)
+    assert [item.text for item in s.outline().items] == ["0", "1", "2"]
+    s.clear()
+    assert s.outline().items == ()
+
+
+def test_many_prompts_are_read_in_pages(store: Store, s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where almost every entry is a prompt, all is read in order; the outline is the same."""
+    monkeypatch.setattr(outlines, "PAGE", 7)
+    monkeypatch.setattr(outlines, "PAGE_BYTES", 200)
+    s.append(*(user(f"prompt {number}") for number in range(150)))
+    s.rewind(120)
+    s.append(*(user(f"again {number}") for number in range(10)))
+    texts = [item.text for item in fresh(store, s).items]
+    assert texts == [f"prompt {n}" for n in range(121)] + [f"again {n}" for n in range(10)]
+
+
+def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) -> None:
+    s.append(user("a secret plan"), assistant("ok"), user("newest"))
+    assert s.outline().items[0].text == "a secret plan"
+    store.sweep(rules=Retention(max_messages=1))
+    assert next(entry.kind for entry in s.entries()) == "removed"
+    assert lines(s.outline()) == [("prompt", "newest", 2)]
+
+
+def test_it_remembers_no_more_than_it_may(store: Store, s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlines, "MOST_KEPT", 10)
+    for number in range(5):
+        one = store.session(f"s{number}")
+        one.append(*(user(f"{number}") for _ in range(6)))
+        one.outline()
+    kept = store._engine.service(outlines.Outlines)._known
+    assert len(kept) == 1
