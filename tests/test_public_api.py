@@ -76,6 +76,7 @@ STORE = [
     "capabilities",
     "clear",
     "close",
+    "compare",
     "create",
     "delete",
     "delete_snapshot",

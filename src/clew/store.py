@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 from uuid_utils import uuid7
 
-from clew.backends.contract import Backend, Capabilities, Transaction
+from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.backends.registry import connect
 from clew.core.conversation import points, sessions
+from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import initial
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
@@ -25,6 +26,7 @@ from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access
 from clew.errors import InvalidError, SessionNotFoundError
 from clew.model import (
+    Comparison,
     Json,
     Page,
     RedactionPolicy,
@@ -157,8 +159,8 @@ class Store:
     # arguments: it asks for `self._scope.outside(…)` before it writes.
     _READS: ClassVar = frozenset(
         {
-            "capabilities", "export", "export_pieces", "find", "get", "interrupted", "latest", "list",
-            "location", "redaction", "removals", "retention", "search", "session", "sweep", "usage",
+            "capabilities", "compare", "export", "export_pieces", "find", "get", "interrupted", "latest",
+            "list", "location", "redaction", "removals", "retention", "search", "session", "sweep", "usage",
         }
     )  # fmt: skip
     _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
@@ -315,6 +317,25 @@ class Store:
                 cursor=cursor,
                 deleted=deleted,
             )
+
+    def compare(self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None) -> Comparison:
+        """Where the paths of two sessions part: the last entry that they share, and what each has behind it.
+
+        Entries are told apart by their hashes, so it does not matter whether one is a fork of the other, a
+        copy or an import. Reads no messages.
+
+        Args:
+            a: A session, by id or alias.
+            b: The other one; may be the same, to compare two of its branches.
+            a_at: The path to this point of `a`, not to its head.
+            b_at: The same of `b`.
+        """
+        from clew.core.conversation.compare import compare
+        from clew.core.conversation.history import standing_at
+
+        with self._scope.read() as reader:
+            one, other = (_row(reader, id) for id in (a, b))
+            return compare(reader, standing_at(reader, one, a_at), standing_at(reader, other, b_at))
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
         """The session with the newest activity that has messages, or None."""
@@ -1080,6 +1101,13 @@ def _store_in(scope: TransactionScope, run: Run | None = None) -> Store:
     store._scope = scope
     store._run = run
     return store
+
+
+def _row(reader: Reader, id: str) -> SessionRow:
+    row = points.find(reader, check_id(id))
+    if row is None:
+        raise SessionNotFoundError(id)
+    return row
 
 
 def _refuse(uid: str, error: InvalidError) -> None:

@@ -18,6 +18,7 @@ from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation
 from clew.errors import SessionNotFoundError, StoreClosedError
 from clew.model import (
+    Comparison,
     Json,
     Page,
     RedactionPolicy,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from clew.aio.session import AsyncRun
+    from clew.core.conversation.points import Point
     from clew.core.conversation.sessions import SessionSettings
     from clew.core.maintenance import Maintenance
     from clew.errors import InvalidError
@@ -267,6 +269,11 @@ class AsyncStore:
             cursor=cursor,
             deleted=deleted,
         )
+
+    async def compare(
+        self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None
+    ) -> Comparison:
+        return await self._call(self._store.compare, a, b, a_at=a_at, b_at=b_at)
 
     async def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> AsyncSession | None:
         found = await self._call(self._store.latest, workspace=workspace)

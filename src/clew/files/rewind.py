@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from clew.backends.contract import Reader
 from clew.core.conversation import checkpoints
-from clew.core.conversation.history import look
+from clew.core.conversation.history import look, standing_at
 from clew.core.conversation.moves import FileMove
-from clew.core.conversation.points import Point, resolve, tip_at
+from clew.core.conversation.points import Point, resolve
 from clew.core.engine.engine import Engine
 from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access
@@ -107,15 +107,12 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
                 None, f"checkpoint {to.name!r} of session {row.id!r} has no files{NOT_BROUGHT}"
             )
         return to.snapshot
-    lies_there = checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
-    found = [one for one in _with_files(reader, row) if lies_there(one.head)]
-    if not found:
+    newest = checkpoints.newest_snapshot(reader, standing_at(reader, row, to))
+    if newest is None:
         raise SnapshotNotFoundError(
             None, f"session {row.id!r} has no checkpoint with files at or before {to!r}{NOT_BROUGHT}"
         )
-    newest = max(found, key=_age)
-    assert newest.snapshot is not None
-    return newest.snapshot
+    return newest
 
 
 def _with_files(reader: Reader, row: SessionRow) -> list[Checkpoint]:

@@ -1,5 +1,8 @@
 """The values that come back from a store. All are frozen."""
 
+from clew.model.paths import CommonPart as CommonPart
+from clew.model.paths import ComparedPath as ComparedPath
+from clew.model.paths import Comparison as Comparison
 from clew.model.paths import Outline as Outline
 from clew.model.paths import OutlineItem as OutlineItem
 from clew.model.paths import OutlineKind as OutlineKind

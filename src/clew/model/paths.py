@@ -35,3 +35,38 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     """How many entries the whole path has."""
     head: Head
     """Where the path ends."""
+
+
+class ComparedPath(msgspec.Struct, frozen=True, kw_only=True):
+    """One of two paths that were compared."""
+
+    session: str
+    title: str | None
+    head: Head
+    """Where the path ends."""
+    shared: str | None
+    """The last entry that both paths share, by its id on this one; None: there is none."""
+    entries_after: int
+    """So many entries follow it on this path."""
+    snapshot: str | None
+    """The newest snapshot of files that a checkpoint on this path has."""
+
+
+class CommonPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What two paths begin with."""
+
+    position: int
+    """Of the last entry that they share; -1: they share nothing."""
+    id: str | None
+    """Of this entry, on the first of the two."""
+    entries: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two paths: what they share, and what each has behind that."""
+
+    a: ComparedPath
+    b: ComparedPath
+    common: CommonPart
+    same: bool
+    """Both hold the same entries."""

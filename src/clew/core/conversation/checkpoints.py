@@ -99,6 +99,16 @@ def on_path(reader: Reader, tip: HeadRow) -> Callable[[Head], bool]:
     return lies_there
 
 
+def newest_snapshot(reader: Reader, row: SessionRow) -> str | None:
+    """The snapshot of the last checkpoint with files on the path; of several at one place: the newest."""
+    found = [one for one in list_checkpoints(reader, row) if one.snapshot is not None]
+    if not found:
+        return None
+    lies_there = on_path(reader, row.head)
+    places = [(one.position, one.snapshot or "") for one in found if lies_there(one.head)]
+    return max(places, default=(0, None))[1]
+
+
 def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: HeadRow) -> None:
     """Give a fork the checkpoints of its base that lie on the path to where it begins."""
     found = tx.scan_records(base, "checkpoint")

@@ -31,6 +31,7 @@ _OF_SESSIONS: Final = ("/api/v1/sessions/{id}", "/v1/conversations/{")
 """Routes of one session, which is looked at before."""
 _FILTERED: Final = frozenset(
     {
+        "/api/v1/compare",
         "/api/v1/interrupted",
         "/api/v1/latest",
         "/api/v1/live",

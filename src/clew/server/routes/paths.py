@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from clew.model import Comparison
 from clew.server.call import Call
 from clew.server.routing import Routes
-from clew.server.wire.paths import OutlineQuery, OutlineView
+from clew.server.wire.paths import CompareQuery, OutlineQuery, OutlineView
 
 routes = Routes()
 
@@ -19,3 +20,17 @@ def outline(call: Call, id: str, query: OutlineQuery) -> OutlineView:
     session = call.session(id)
     found = session.outline(at=call.point_of(session, query.at))
     return OutlineView(data=list(found.items), entries=found.entries, head=found.head)
+
+
+@routes.get("/compare", answer=Comparison)
+def compare(call: Call, query: CompareQuery) -> Comparison:
+    """Where the paths of two sessions part, or two branches of one session.
+
+    `common` is the last entry that both share, by its hash: copies and imports are recognised too. What each
+    has behind it: `/sessions/ID/entries?at=ENTRY&after=POSITION`, with the entry of its `head` and the
+    position of `common`. The files of both: `/diff?a=&b=` with the two `snapshot`.
+    """
+    a, b = call.session(query.a), call.session(query.b)
+    return call.store.compare(
+        a.id, b.id, a_at=call.point_of(a, query.a_at), b_at=call.point_of(b, query.b_at)
+    )

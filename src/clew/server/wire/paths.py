@@ -22,3 +22,16 @@ class OutlineView(msgspec.Struct, frozen=True, kw_only=True):
     """How many entries the whole path has."""
     head: Head
     """Where it ends."""
+
+
+class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which two paths. A point is a position, the name of a checkpoint or the id of an entry."""
+
+    a: str
+    """A session, by id or alias."""
+    b: str
+    """The other one; may be the same."""
+    a_at: str | None = None
+    """The path to this point of `a`, not to its head."""
+    b_at: str | None = None
+    """The same of `b`."""
