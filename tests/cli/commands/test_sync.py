@@ -118,7 +118,7 @@ def test_secrets_that_were_replaced_are_counted(cli: Clew, claude: Path) -> None
     assert "1 secret is replaced by markers." in plain(cli.on_terminal("sync"))
 
 
-@pytest.mark.parametrize("after", [0.4, 0.8])
+@pytest.mark.parametrize("after", [0.1, 0.5])
 def test_interrupted_it_leaves_nothing_broken(cli: Clew, claude: Path, after: float) -> None:
     lines = [
         json.dumps({**NEXT, "uuid": f"x{number}", "parentUuid": f"x{number - 1}" if number else "a1"}) + "\n"
@@ -126,6 +126,9 @@ def test_interrupted_it_leaves_nothing_broken(cli: Clew, claude: Path, after: fl
     ]
     claude.write_text(claude.read_text() + "".join(lines))
     process = cli.start("sync")
+    while not Path(cli.store).exists():  # before that Python itself is starting
+        assert process.poll() is None
+        time.sleep(0.01)
     time.sleep(after)  # wherever it is then
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)

@@ -135,7 +135,7 @@ def test_a_lock_that_somebody_else_holds_is_waited_for_no_longer_than_the_deadli
 ) -> None:
     """F-39: the server is asked to stop, so that it is certain that nothing was written."""
     with (
-        clew.open(emptied_postgres, timeout=1.0) as store,
+        clew.open(emptied_postgres, timeout=4.0) as store,
         psycopg.connect(emptied_postgres.partition("?")[0]) as holder,
     ):
         s = store.create("s")
