@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import click
 
 import clew
+from clew.core.messages.shell import quoted
 from clew.core.messages.text import ACTING, picture_of
 from clew.model import Json, times
 
@@ -63,10 +64,6 @@ def _visible(found: re.Match[str]) -> str:
 
 # -- numbers, sizes, times and ids
 
-_PLAIN: Final = re.compile(r"[\w@+:,./-][\w@%+=:,./#-]*")
-"""Text that no shell changes. At the beginning = and % mean something to zsh and fish."""
-_BLANKS: Final = re.compile(r"(\s+)")
-_SPECIAL: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 DAYS_SHOWN: Final = 14
 """What is older goes by its day."""
@@ -81,25 +78,6 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1024
     raise AssertionError("the last unit takes everything")
-
-
-def typed(id: str) -> str:
-    """An id as it is to be typed in a command: quoted if a shell would take it apart, and behind `--` if it
-    would be taken for an option."""
-    return f"-- {quoted(id)}" if id.startswith("-") else quoted(id)
-
-
-def quoted(text: str) -> str:
-    """A text as a word of a command, the same for bash, zsh, fish and others: within single quotes fish
-    takes a backslash for one, so what holds quotes or backslashes has a backslash before each of them."""
-    if _PLAIN.fullmatch(text):
-        return text
-    if text and not {"'", "\\"} & set(text):
-        return f"'{text}'"
-    parts = _BLANKS.split(text)
-    return (
-        "".join(f"'{part}'" if part.isspace() else _SPECIAL.sub(r"\\\g<0>", part) for part in parts) or "''"
-    )
 
 
 def clew_command(settings: Settings, *words: str) -> str:

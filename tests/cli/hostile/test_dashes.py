@@ -11,7 +11,7 @@ import pytest
 import clew
 from clew.cli import COMMANDS
 from clew.cli.app import SessionArgument
-from clew.cli.text import typed
+from clew.core.messages.shell import typed
 from tests.cli.processes import Clew
 
 DASHED = "-birds/0b5f"

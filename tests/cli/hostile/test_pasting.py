@@ -16,7 +16,7 @@ import pytest
 import clew
 from clew.cli import cli as clew_cli
 from clew.cli.app import described
-from clew.cli.text import quoted, typed
+from clew.core.messages.shell import quoted, typed
 from tests.cli.inside import in_pipe
 from tests.cli.processes import Clew
 from tests.cli.shells import SHELLS

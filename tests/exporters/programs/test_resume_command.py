@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.cli.resume import resume_of
+from clew.exporters.programs.resume_command import clew_in, resume_of, resumes_in
 
 
 def info_of(id: str, **settings: object) -> clew.SessionInfo:
@@ -77,3 +77,34 @@ def test_an_id_from_elsewhere_is_one_word_for_a_shell(evil: str, tmp_path: Path)
     done = subprocess.run(["bash", "-c", shown], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"<--resume><{evil}>"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_place_and_a_store_are_part_of_the_command() -> None:
+    info = info_of("claude-code:0b1c")
+    found = resume_of(info, at="30", clew=clew_in("/srv/my store.db"))
+    assert found.command == "clew --store '/srv/my store.db' resume claude-code:0b1c@30"
+    assert "from there" in found.note
+
+
+def test_a_session_whose_file_is_gone_goes_on_in_a_copy() -> None:
+    found = resume_of(info_of("claude-code:0b1c"), is_gone=True)
+    assert found.command == "clew resume claude-code:0b1c"
+    assert "not there" in found.note
+
+
+def test_an_agent_that_takes_no_copy_gets_no_command_that_fails() -> None:
+    found = resume_of(info_of("goose:1"), is_changed=True)
+    assert found.command is None
+    assert "--in codex" in found.note
+
+
+def test_other_agents_get_a_copy() -> None:
+    assert resumes_in(info_of("-x"))["codex"] == "clew resume --in codex -- -x"
+    assert list(resumes_in(info_of("a"), at="b")) == ["claude-code", "codex", "gemini-cli", "opencode", "pi"]
+
+
+@pytest.mark.parametrize("workspace", ["/srv/a\x1b[201~b", "/srv/a\tb", "/srv/\u202eb"])
+def test_no_command_holds_what_acts_on_a_terminal(workspace: str) -> None:
+    found = resume_of(info_of("claude-code:0b1c", workspace=workspace))
+    assert found.command is None
+    assert "act on a terminal" in found.note

@@ -14,8 +14,9 @@ import clew
 from clew.cli.app import PARTLY, Refused, Settings, command, complete_with, session_argument
 from clew.cli.output import Output, on_files, progress, yes_option
 from clew.cli.store import SHOWN, opened, session_of, spot_of
-from clew.cli.text import ago, clean, clew_command, count, iso, local, one_line, quoted, size, typed
+from clew.cli.text import ago, clean, clew_command, count, iso, local, one_line, size
 from clew.cli.views.restoring import ask_for, report_lines, safety_line, summary
+from clew.core.messages.shell import quoted, typed
 from clew.errors import RootNotNamedError, SessionNotFoundError, SnapshotNotFoundError
 from clew.files.roots import check_root
 

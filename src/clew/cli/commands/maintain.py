@@ -20,7 +20,8 @@ from clew.cli.app import ERROR, PARTLY, Plain, Settings, command
 from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
-from clew.cli.text import ago, count, one_line, quoted, size
+from clew.cli.text import ago, count, one_line, size
+from clew.core.messages.shell import quoted
 from clew.core.retention.rules import COUNTS, LENGTHS
 from clew.errors import ClewError
 from clew.model.times import span

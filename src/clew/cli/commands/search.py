@@ -17,21 +17,11 @@ from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal_size
 from clew.cli.store import opened, session_of
-from clew.cli.text import (
-    Moment,
-    ago,
-    count,
-    flat,
-    is_path,
-    iso,
-    one_line,
-    plain,
-    quoted,
-    typed,
-)
+from clew.cli.text import Moment, ago, count, flat, is_path, iso, one_line, plain
 from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import Details, SessionRow
+from clew.core.messages.shell import quoted, typed
 from clew.model.search import SearchOrder, SearchPage, SearchRole
 from clew.model.session import project_of
 

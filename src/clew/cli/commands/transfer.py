@@ -16,8 +16,9 @@ from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.names import short_id
 from clew.cli.output import Output, on_copy, progress
 from clew.cli.store import all_sessions, must_exist, opened, session_of
-from clew.cli.text import clean, count, one_line, quoted, size
+from clew.cli.text import clean, count, one_line, size
 from clew.core.disk import make_directories
+from clew.core.messages.shell import quoted
 from clew.core.messages.text import escape_json
 from clew.model.transfer import ExportFormat, OnCopyConflict
 

@@ -8,8 +8,9 @@ import clew
 from clew.cli.app import Command, Settings, command, group, session_argument
 from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
-from clew.cli.text import ago, count, typed
+from clew.cli.text import ago, count
 from clew.core.conversation.points import find_deleted
+from clew.core.messages.shell import typed
 
 
 @command(

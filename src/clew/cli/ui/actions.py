@@ -12,10 +12,10 @@ from textual.screen import Screen
 
 import clew
 from clew.cli.app import Refused, described
-from clew.cli.resume import resume_of
 from clew.cli.text import clean, count, one_line, size
 from clew.cli.ui.dialogs import AskDialog, ExportChoice, ExportDialog, HelpDialog, TextDialog
 from clew.errors import ClewError
+from clew.exporters.programs.resume_command import resume_of
 
 if TYPE_CHECKING:
     from clew.cli.ui.app import Browser

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
-import clew
-from clew.cli.text import quoted
 from clew.core.log.records import origin_of
+from clew.core.messages.shell import quoted, typed
+from clew.exporters.programs.resuming import AGENTS
+from clew.model import SessionInfo
 
 _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "claude-code": ("claude", "--resume"),
@@ -24,6 +25,7 @@ _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "pi": ("pi", "--session"),
 }
 """The words before the agent's own id of the session."""
+CLEW: Final = "clew"
 
 
 class Resume(NamedTuple):
@@ -44,7 +46,7 @@ class Own(NamedTuple):
     """It is the parent that goes on."""
 
 
-def own_command(info: clew.SessionInfo) -> Own | None:
+def own_command(info: SessionInfo) -> Own | None:
     """None: no agent is known that has this session."""
     format, colon, rest = info.id.partition(":")
     words = _COMMANDS.get(format) if colon else None
@@ -62,27 +64,81 @@ def own_command(info: clew.SessionInfo) -> Own | None:
     return None if own.startswith("-") else Own([*words, own], is_subagent)
 
 
-def is_fork(info: clew.SessionInfo) -> bool:
+def is_fork(info: SessionInfo) -> bool:
     """Whether it was forked here: the agent does not know it."""
     return info.forked_from is not None and (not info.id.partition(":")[1] or "#fork" in info.id)
 
 
-def resume_of(info: clew.SessionInfo, *, is_changed: bool = False) -> Resume:
-    """The command that goes on with a session, in the directory where it worked. `is_changed`: it does not
-    stand where its agent left it."""
+def resume_of(
+    info: SessionInfo,
+    *,
+    is_changed: bool = False,
+    is_gone: bool = False,
+    at: str | None = None,
+    clew: str = CLEW,
+) -> Resume:
+    """The command that goes on with a session, in the directory where it worked.
+
+    Args:
+        info: The session.
+        is_changed: It does not stand where its agent left it.
+        is_gone: The agent does not have its file any more.
+        at: Go on from this place, not from where it stands.
+        clew: What Clew is called by, with the store if it has to be named.
+    """
+    return _checked(_resume_of(info, is_changed=is_changed, is_gone=is_gone, at=at, clew=clew))
+
+
+def _resume_of(info: SessionInfo, *, is_changed: bool, is_gone: bool, at: str | None, clew: str) -> Resume:
     own = own_command(info)
-    if own is not None and (own.is_subagent or not is_changed):
+    if own is not None and at is None and (own.is_subagent or not (is_changed or is_gone)):
         note = "This is a subagent: its parent goes on." if own.is_subagent else ""
-        return Resume(in_shell(own.words, info.workspace_given or info.workspace), note)
+        return Resume(in_shell(own.words, directory_of(info)), note)
     agent = info.agent or (info.id.partition(":")[0] if ":" in info.id else None)
-    again = f"clew resume {quoted(info.id)}"
+    again = f"{clew} resume {typed(_place(info, at))}"
     if agent is None:
         return Resume(None, f"No agent is known that wrote it; {again} --in codex goes on in Codex.")
-    if own is None and not is_fork(info):
+    if agent not in AGENTS or (own is None and not is_fork(info)):
         why = f"No command is known with which {agent} goes on with it"
         return Resume(None, f"{why}; {again} --in codex goes on in Codex.")
+    gets = f"{agent} gets a copy of it, under an id of its own."
+    if at is not None:
+        return Resume(again, f"It goes on from there: {gets}")
+    if own is not None and not is_changed:
+        return Resume(again, f"The file of {agent} is not there: {gets}")
     what = "was changed" if own is not None else "is a fork that was made"
-    return Resume(again, f"It {what} in Clew: {agent} gets a copy of it, under an id of its own.")
+    return Resume(again, f"It {what} in Clew: {gets}")
+
+
+def resumes_in(info: SessionInfo, *, at: str | None = None, clew: str = CLEW) -> dict[str, str]:
+    """For each agent that can go on with any session, the command with which it gets a copy of this one."""
+    place = typed(_place(info, at))
+    found = {agent: Resume(f"{clew} resume --in {agent} {place}") for agent in AGENTS}
+    return {agent: one.command for agent, one in found.items() if _checked(one).command and one.command}
+
+
+def clew_in(location: str | None) -> str:
+    """What Clew is called by, so that it works on the store at this place; None: on the user's own."""
+    return CLEW if location is None else f"{CLEW} --store {quoted(location)}"
+
+
+def directory_of(info: SessionInfo) -> str | None:
+    """Where the session worked."""
+    return info.workspace_given or info.workspace
+
+
+def _place(info: SessionInfo, at: str | None) -> str:
+    return info.id if at is None else f"{info.id}@{at}"
+
+
+def _checked(found: Resume) -> Resume:
+    """What is copied goes to a terminal: characters that act there would act before anybody has read them. A
+    line feed stands within quotes, and does not."""
+    if found.command is None or found.command.replace("\n", "").isprintable():
+        return found
+    return Resume(
+        None, "There is no command: the id or the directory holds characters that act on a terminal."
+    )
 
 
 def in_shell(words: list[str], directory: str | None) -> str:
@@ -91,7 +147,7 @@ def in_shell(words: list[str], directory: str | None) -> str:
     return f"cd {_directory(directory)} && {command}" if directory else command
 
 
-def own_file(info: clew.SessionInfo) -> str | None:
+def own_file(info: SessionInfo) -> str | None:
     """The file of the agent that a session was imported from, if it is still there."""
     origin = origin_of(info.metadata)
     path = origin.path if origin is not None else ""

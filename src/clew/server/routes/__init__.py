@@ -22,6 +22,7 @@ MODULES: Final = (
     "clew.server.routes.files",
     "clew.server.routes.restores",
     "clew.server.routes.transfer",
+    "clew.server.routes.resuming",
     "clew.server.live.routes",
     "clew.server.routes.store",
     "clew.server.process.routes",

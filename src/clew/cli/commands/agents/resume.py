@@ -14,9 +14,9 @@ import click
 import clew
 from clew.cli.app import Refused, Settings, command, flush, session_argument
 from clew.cli.output import Output, terminal_size
-from clew.cli.resume import in_shell, own_command, own_file
 from clew.cli.store import opened, spot_of
 from clew.cli.text import from_home, one_line
+from clew.exporters.programs.resume_command import in_shell, own_command, own_file
 
 PROGRAMS: Final = {
     "claude-code": "claude",

@@ -19,7 +19,8 @@ import clew
 from clew import errors
 from clew.cli.app import ERROR, INTERRUPTED, OK, Refused, Settings, command
 from clew.cli.output import Output, terminal_size
-from clew.cli.text import ago, clew_command, count, from_home, iso, local, now, one_line, quoted, size
+from clew.cli.text import ago, clew_command, count, from_home, iso, local, now, one_line, size
+from clew.core.messages.shell import quoted
 
 if TYPE_CHECKING:
     from clew.importers.follow.lease import Following, Lease
