@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
-from tools.pictures import (
+from tools.pictures.terminal import (
     LOOKS,
     PAGE,
     PICTURES,

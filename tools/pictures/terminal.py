@@ -33,7 +33,7 @@ from rich.text import Text
 
 from tests.home.make import NOW, environment, make_home
 
-PICTURES: Final = Path(__file__).parents[1] / "docs" / "pictures"
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
 SESSION: Final = "4be70e2a"
 """The one of which there is most to see."""
 
@@ -284,7 +284,3 @@ def main(names: Sequence[str]) -> None:
                     continue
                 (PICTURES / file).write_bytes(content)
                 print(f"docs/pictures/{file}  {len(content) / 1000:.0f} kB")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+import sys
+
+from tools.pictures.terminal import main
+
+main(sys.argv[1:])
