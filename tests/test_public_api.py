@@ -83,6 +83,7 @@ STORE = [
     "diff",
     "export",
     "export_pieces",
+    "facets",
     "find",
     "finish_restore",
     "flush",

@@ -15,7 +15,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.backends.registry import connect
-from clew.core.conversation import points, sessions
+from clew.core.conversation import facets, listing, points, sessions
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import initial
 from clew.core.engine.engine import Engine, EngineLike
@@ -27,6 +27,7 @@ from clew.core.runs.access import Access
 from clew.errors import InvalidError, SessionNotFoundError
 from clew.model import (
     Comparison,
+    Facets,
     Json,
     Page,
     RedactionPolicy,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from clew.core.conversation.sessions import SessionSettings
     from clew.core.maintenance import Maintenance
+    from clew.core.streams.usage import Money
     from clew.files.service import Files
     from clew.files.snapshot.watch import Watch
     from clew.model.files import (
@@ -159,8 +161,9 @@ class Store:
     # arguments: it asks for `self._scope.outside(…)` before it writes.
     _READS: ClassVar = frozenset(
         {
-            "capabilities", "compare", "export", "export_pieces", "find", "get", "interrupted", "latest",
-            "list", "location", "redaction", "removals", "retention", "search", "session", "sweep", "usage",
+            "capabilities", "compare", "export", "export_pieces", "facets", "find", "get", "interrupted",
+            "latest", "list", "location", "redaction", "removals", "retention", "search", "session", "sweep",
+            "usage",
         }
     )  # fmt: skip
     _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
@@ -273,49 +276,62 @@ class Store:
         *,
         status: Status | None = None,
         workspace: str | os.PathLike[str] | None = None,
+        project: str | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
         agent: str | None = None,
+        model: str | None = None,
         parent: str | None = None,
         subagents: bool = True,
+        min_cost: Money | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
         deleted: bool = False,
+        usage: bool = False,
     ) -> Page:
         """Sessions, newest activity first; ties by id. One that is damaged says so in `damaged`.
 
         Args:
             status: Only those with this status.
             workspace: Only those that work there.
+            project: Only those that work in a directory of this name: the last part of its path.
             tag: Only those with this tag, or all of these.
             where: Only those whose metadata has these values at its top level.
             agent: Only those that this program or framework writes, such as "claude-code".
+            model: Only those whose setting `model` is this.
             parent: Only subagents of the session of this id.
             subagents: False: without subagents whose parent is in the store.
+            min_cost: Only those that cost this or more, in dollars, together with their subagents. Sessions
+                are looked at one after the other until the page is full: if few cost so much, that is slow.
             since: Only those whose last activity is at this time or later.
             until: Only those whose last activity is before this time.
             limit: How many at most.
             cursor: From the page before. Sessions that are not touched meanwhile come exactly once;
                 one that becomes active moves to the front, before the first page.
             deleted: The trash instead, last deleted first; `since` and `until` are then times of deletion.
+            usage: Also sum up what each of them and its subagents have used: `Page.usage`.
         """
         with self._scope.read() as reader:
-            return sessions.list_page(
+            return listing.list_page(
                 reader,
                 status=status,
                 workspace=workspace,
+                project=project,
                 tag=tag,
                 where=where,
                 agent=agent,
+                model=model,
                 parent=parent,
                 subagents=subagents,
+                min_cost=min_cost,
                 since=since,
                 until=until,
                 limit=limit,
                 cursor=cursor,
                 deleted=deleted,
+                usage=usage,
             )
 
     def compare(self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None) -> Comparison:
@@ -336,6 +352,24 @@ class Store:
         with self._scope.read() as reader:
             one, other = (_row(reader, id) for id in (a, b))
             return compare(reader, standing_at(reader, one, a_at), standing_at(reader, other, b_at))
+
+    def facets(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        limit: int = 50,
+    ) -> Facets:
+        """The projects, agents, models, tags and statuses of the sessions, most frequent first: what `list`
+        can filter by. Sessions in the trash do not count.
+
+        Args:
+            workspace: Only of sessions that work there.
+            tag: Only of sessions with this tag, or all of these.
+            limit: How many of each at most.
+        """
+        with self._scope.read() as reader:
+            return facets.count(reader, workspace=workspace, tag=tag, limit=limit)
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
         """The session with the newest activity that has messages, or None."""

@@ -19,6 +19,7 @@ from clew.core.engine.transaction import NeedsPreparation
 from clew.errors import SessionNotFoundError, StoreClosedError
 from clew.model import (
     Comparison,
+    Facets,
     Json,
     Page,
     RedactionPolicy,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from clew.core.conversation.points import Point
     from clew.core.conversation.sessions import SessionSettings
     from clew.core.maintenance import Maintenance
+    from clew.core.streams.usage import Money
     from clew.errors import InvalidError
     from clew.files.snapshot.watch import Watch
     from clew.model.files import (
@@ -243,37 +245,54 @@ class AsyncStore:
         *,
         status: Status | None = None,
         workspace: str | os.PathLike[str] | None = None,
+        project: str | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
         agent: str | None = None,
+        model: str | None = None,
         parent: str | None = None,
         subagents: bool = True,
+        min_cost: Money | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
         deleted: bool = False,
+        usage: bool = False,
     ) -> Page:
         return await self._call(
             self._store.list,
             status=status,
             workspace=workspace,
+            project=project,
             tag=tag,
             where=where,
             agent=agent,
+            model=model,
             parent=parent,
             subagents=subagents,
+            min_cost=min_cost,
             since=since,
             until=until,
             limit=limit,
             cursor=cursor,
             deleted=deleted,
+            usage=usage,
         )
 
     async def compare(
         self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None
     ) -> Comparison:
         return await self._call(self._store.compare, a, b, a_at=a_at, b_at=b_at)
+
+    async def facets(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        limit: int = 50,
+    ) -> Facets:
+        return await self._call(self._store.facets, workspace=workspace, tag=tag, limit=limit)
 
     async def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> AsyncSession | None:
         found = await self._call(self._store.latest, workspace=workspace)

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from clew.backends.rows import PAGE, messages_of, numbered, scan_names
+from clew.backends.rows import PAGE, count_sessions_by, messages_of, numbered, scan_names, subagents_named
 from clew.core.log.rows import (
     BranchRow,
     Damaged,
@@ -53,6 +53,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionColumn,
     SessionName,
     SessionQuery,
     SessionRow,
@@ -145,6 +146,16 @@ class SessionRows(Protocol):
         parent that is not in the trash. None: that takes a look at the settings of every session. Default:
         None, or one look at each session."""
         return self.totals(0, log=False).sessions if subagents else None
+
+    def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        """How many sessions have each value of a column, a status as its number in digits; without those
+        that have none. `deleted`: of those in the trash. Default: a look at every session."""
+        return count_sessions_by(self, column, deleted=deleted)
+
+    def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+        """Sessions, in the trash or not, whose metadata names one of these as their parent, each with that
+        parent. Default: a list for each of them."""
+        return subagents_named(self, parents)
 
     @abstractmethod
     def totals(self, since: int, *, log: bool = True) -> Totals:
@@ -269,6 +280,11 @@ class StreamRows(Protocol):
         for last in numbered(lambda after: self.read_usage(sid, after, PAGE)):  # noqa: B007
             pass
         return last
+
+    def last_usages(self, sids: Sequence[int]) -> dict[int, UsageRow]:
+        """`last_usage` of many sessions at once, without those that have none."""
+        found = ((sid, self.last_usage(sid)) for sid in sids)
+        return {sid: row for sid, row in found if row is not None}
 
     def find_usage(self, sid: int, id: str) -> UsageRow | None:
         """Default: a look at every call of the session."""

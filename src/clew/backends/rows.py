@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,8 +15,18 @@ import msgspec
 from clew.core.log import checks
 from clew.core.log.digest import checksum, unpack
 from clew.core.log.ids import check_filter_key, is_filter_key
-from clew.core.log.records import AGENT, agent_of, decoder
-from clew.core.log.rows import MESSAGE, Details, EntryRow, EventRow, SessionName, SessionQuery, UsageRow
+from clew.core.log.records import AGENT, PARENT, agent_of, decoder
+from clew.core.log.rows import (
+    MESSAGE,
+    Details,
+    EntryRow,
+    EventRow,
+    Listed,
+    SessionColumn,
+    SessionName,
+    SessionQuery,
+    UsageRow,
+)
 from clew.core.messages.codec import encode_json
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError
 from clew.model import Json
@@ -25,17 +36,22 @@ if TYPE_CHECKING:
 
 TAG = ""
 """The facet name of tags: no metadata key that can be filtered on is empty."""
+MODEL = ":model"
+"""And that of the model: none begins with a colon."""
 
 _Cursor = tuple[int, str]
 _decode_cursor = msgspec.json.Decoder(_Cursor).decode
+_decode_json = msgspec.json.Decoder().decode
 
 
 _decode_metadata: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "the metadata of a session")
 
 
 def facets_of(details: Details) -> list[tuple[str, str]]:
-    """Tags, the top-level metadata scalars as JSON text, and the agent that they tell of."""
+    """Tags, the model, the top-level metadata scalars as JSON text, and the agent that they tell of."""
     found = [(TAG, tag) for tag in details.tags]
+    if details.model is not None:
+        found.append((MODEL, details.model))
     metadata = _decode_metadata(details.metadata)
     agent = agent_of(metadata)
     told = metadata if agent is None else {**metadata, AGENT: agent}
@@ -98,6 +114,48 @@ def names_from(names: Iterable[SessionName], first: str, limit: int, *, own: boo
     start = first.encode()
     found = (name for name in names if key(name) >= start and (not own or ":" in name.id))
     return nsmallest(limit, found, key=lambda name: (key(name), name.sid))
+
+
+# ── What the defaults of the contract count and find by lists ─────────────────────────────────────
+
+FACETS: Final[Mapping[SessionColumn, str]] = {"tag": TAG, "agent": AGENT, "model": MODEL}
+"""Columns that are facets, with their names."""
+
+
+def count_sessions_by(reader: SessionRows, column: SessionColumn, *, deleted: bool) -> dict[str, int]:
+    """What `count_by` answers, by `list_sessions`."""
+    listed = reader.list_sessions(SessionQuery(limit=2**31, deleted=deleted))
+    return dict(Counter(value for one in listed for value in values_of(one, column)))
+
+
+def values_of(one: Listed, column: SessionColumn) -> list[str]:
+    """What a session has in a column."""
+    if column == "workspace":
+        return [] if one.row.workspace is None else [one.row.workspace]
+    if column == "status":
+        return [str(one.row.status)]
+    return [shown_facet(column, value) for name, value in facets_of(one.details) if name == FACETS[column]]
+
+
+def shown_facet(column: SessionColumn, value: str) -> str:
+    """A facet as it is shown: metadata are stored as JSON."""
+    return json_text(value) if column == "agent" else value
+
+
+def json_text(value: str) -> str:
+    """The text that a facet of metadata is."""
+    return str(_decode_json(value))
+
+
+def subagents_named(reader: SessionRows, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+    """What `find_subagents` answers, by `list_sessions`."""
+    found: list[tuple[str, SessionName]] = []
+    for parent in dict.fromkeys(parents):
+        where = wanted({PARENT: parent})
+        for deleted in (False, True):
+            listed = reader.list_sessions(SessionQuery(limit=2**31, where=where, deleted=deleted))
+            found += [(parent, SessionName(one.row.id, one.row.sid, deleted)) for one in listed]
+    return found
 
 
 # ── What the readers of all backends share: the bounds of a read, and whole bodies and packs ──────

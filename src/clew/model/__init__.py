@@ -26,6 +26,8 @@ from clew.model.session import Context as Context
 from clew.model.session import ContextReport as ContextReport
 from clew.model.session import Entry as Entry
 from clew.model.session import EntryKind as EntryKind
+from clew.model.session import Facets as Facets
+from clew.model.session import FacetValue as FacetValue
 from clew.model.session import ForkPoint as ForkPoint
 from clew.model.session import Head as Head
 from clew.model.session import Json as Json
@@ -34,6 +36,7 @@ from clew.model.session import Moved as Moved
 from clew.model.session import MoveInfo as MoveInfo
 from clew.model.session import MoveKind as MoveKind
 from clew.model.session import Page as Page
+from clew.model.session import ProjectValue as ProjectValue
 from clew.model.session import RedactionPolicy as RedactionPolicy
 from clew.model.session import SessionInfo as SessionInfo
 from clew.model.session import Stats as Stats
@@ -43,6 +46,7 @@ from clew.model.session import microseconds as microseconds
 from clew.model.session import utc as utc
 from clew.model.usage import Event as Event
 from clew.model.usage import EventCounts as EventCounts
+from clew.model.usage import FamilyUsage as FamilyUsage
 from clew.model.usage import Usage as Usage
 from clew.model.usage import UsageGroup as UsageGroup
 from clew.model.usage import UsageKey as UsageKey

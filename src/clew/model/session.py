@@ -14,6 +14,7 @@ from clew.errors import CorruptEntryError
 if TYPE_CHECKING:
     from clew.model.files import RestoreReport
     from clew.model.run import Progress, RunInfo
+    from clew.model.usage import FamilyUsage
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
@@ -219,6 +220,8 @@ class Page(msgspec.Struct, frozen=True):
 
     sessions: tuple[SessionInfo, ...]
     cursor: str | None
+    usage: tuple[FamilyUsage, ...] = ()
+    """Of `list(usage=True)`: what each of them and its subagents have used, in the order of the sessions."""
 
     def __iter__(self) -> Iterator[SessionInfo]:
         return iter(self.sessions)
@@ -232,6 +235,30 @@ class Page(msgspec.Struct, frozen=True):
     def __getitem__(self, index: slice) -> tuple[SessionInfo, ...]: ...
     def __getitem__(self, index: int | slice) -> SessionInfo | tuple[SessionInfo, ...]:
         return self.sessions[index]
+
+
+class FacetValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value to filter by, and how many sessions have it."""
+
+    value: str
+    sessions: int
+
+
+class ProjectValue(FacetValue, frozen=True, kw_only=True):
+    """A project: the last part of the path of a workspace."""
+
+    workspace: str
+    """Where most of its sessions work: projects in several directories may have one name."""
+
+
+class Facets(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sessions of a store can be listed by, without the trash. Most frequent first, ties by name."""
+
+    projects: tuple[ProjectValue, ...]
+    agents: tuple[FacetValue, ...]
+    models: tuple[FacetValue, ...]
+    tags: tuple[FacetValue, ...]
+    statuses: tuple[FacetValue, ...]
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

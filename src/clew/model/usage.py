@@ -81,3 +81,10 @@ class UsageTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose cost is not known: `cost` lacks them."""
     estimated: int = 0
     """Calls whose cost is estimated."""
+
+
+class FamilyUsage(UsageTotals, frozen=True, kw_only=True):
+    """Sums over the model calls of a session and its subagents, whatever they started in turn."""
+
+    subagents: int = 0
+    """How many there are, without those in the trash; what these used counts all the same."""

@@ -10,30 +10,28 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.backends.rows import make_cursor, read_cursor, wanted
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of
 from clew.core.engine.host import Host
-from clew.core.engine.notices import notice
+from clew.core.engine.notices import RECENT, notice
 from clew.core.log import checks
-from clew.core.log.ids import check_id, check_limit, check_time, is_id
-from clew.core.log.records import AGENT, MAX_TITLE, PARENT, agent_of, is_time, parent_of
+from clew.core.log.ids import check_id
+from clew.core.log.records import MAX_TITLE, agent_of, is_time, parent_of
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, end_lease, refuse_if_held, require_write, require_write_beside
-from clew.core.runs.status import run_info, status_number
+from clew.core.runs.status import run_info
 from clew.errors import (
     AliasExistsError,
     CorruptError,
     CorruptSessionError,
     InvalidError,
-    InvalidQueryError,
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import STATUSES, ForkPoint, Head, Json, Page, SessionInfo, Stats, microseconds, utc
+from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, Stats, microseconds, utc
 
 if TYPE_CHECKING:
     from clew.core.redact.incoming import Incoming
@@ -197,8 +195,6 @@ def normalised(path: str | os.PathLike[str]) -> str:
 
 DAY: Final = 86_400_000_000
 _IN_ROW: Final = ("title", "workspace")
-LEAST_PAGE: Final = 64
-"""Sessions that are read at once to find those that are no subagents."""
 
 
 def _given(changes: Changes) -> dict[str, Json]:
@@ -243,6 +239,15 @@ def update(tx: Transaction, access: Access, changes: Changes) -> None:
         tx.set_session(new_row)
     if new_details != details:
         tx.set_details(row.sid, new_details)
+    if new_row != row or new_details != details:
+        _tell(tx, row, access)
+
+
+def _tell(tx: Transaction, row: SessionRow, access: Access) -> None:
+    """Settings do not count as activity: watchers, who look at what is active, are told."""
+    now = access.host.now()
+    if row.updated < now - RECENT:
+        notice(tx, row.sid, now)
 
 
 def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[SessionRow, Details]:
@@ -260,7 +265,8 @@ def touch(tx: Transaction, access: Access, now: int) -> None:
 
 
 def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> None:
-    sid = require_write_beside(tx, access).sid
+    row = require_write_beside(tx, access)
+    sid = row.sid
     holder = find(tx, alias)
     if holder is not None and holder.sid == sid:
         return
@@ -271,14 +277,16 @@ def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> Non
     tx.put_record(STORE_WIDE, "alias", alias, str(sid).encode())
     details = tx.get_details(sid)
     tx.set_details(sid, msgspec.structs.replace(details, aliases=(*details.aliases, alias)))
+    _tell(tx, row, access)
 
 
 def remove_alias(tx: Transaction, access: Access, alias: str) -> bool:
-    sid = require_write_beside(tx, access).sid
-    if tx.get_record(STORE_WIDE, "alias", alias) != str(sid).encode():
+    row = require_write_beside(tx, access)
+    if tx.get_record(STORE_WIDE, "alias", alias) != str(row.sid).encode():
         return False
     tx.drop_record(STORE_WIDE, "alias", alias)
-    _forget_alias(tx, sid, alias)
+    _forget_alias(tx, row.sid, alias)
+    _tell(tx, row, access)
     return True
 
 
@@ -440,124 +448,6 @@ def filters(
     tags = () if tag is None else (tag,) if isinstance(tag, str) else tag
     place = None if workspace is None else normalised(workspace)
     return place, tuple(check_id(name, "tag") for name in tags)
-
-
-def list_page(
-    reader: Reader,
-    *,
-    status: str | None,
-    workspace: str | os.PathLike[str] | None,
-    tag: str | Sequence[str] | None,
-    where: Mapping[str, Json] | None,
-    agent: str | None,
-    parent: str | None,
-    subagents: bool,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    cursor: str | None,
-    deleted: bool,
-) -> Page:
-    """One page of sessions, newest activity first."""
-    limit = check_limit(limit)
-    number = None if status is None else status_number(status)
-    if status is not None and number is None:
-        raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
-    place, tags = filters(workspace, tag)
-    told = {AGENT: agent, PARENT: parent}
-    query = SessionQuery(
-        limit=limit + 1,
-        workspace=place,
-        tags=tags,
-        where=(
-            *wanted(where or {}),
-            *wanted({name: said for name, said in told.items() if said is not None}),
-        ),
-        after=None if cursor is None else read_cursor(cursor),
-        deleted=deleted,
-        status=number,
-        since=None if since is None else check_time(since, "since", InvalidQueryError),
-        until=None if until is None else check_time(until, "until", InvalidQueryError),
-        damaged=True,
-    )
-    found = reader.list_sessions(query) if subagents else _without_subagents(reader, query)
-    infos = tuple(listed_info(reader, one) for one in found[:limit])
-    if len(found) <= limit:
-        return Page(infos, None)
-    return Page(infos, make_cursor(*_place(found[limit - 1])))
-
-
-def _place(one: Listed) -> tuple[int, str]:
-    """Where the list goes on behind a session."""
-    moment = one.row.updated if one.row.deleted is None else one.row.deleted
-    return one.behind or (moment, one.row.id)
-
-
-def _without_subagents(reader: Reader, query: SessionQuery) -> list[Listed]:
-    """A page without the subagents whose parent is in the store."""
-    found: list[Listed] = []
-    parents = Parents(reader)
-    page = msgspec.structs.replace(query, limit=max(query.limit, LEAST_PAGE))
-    while len(found) < query.limit:
-        rows = reader.list_sessions(page)
-        found += [one for one in rows if parents.of(one) is None]
-        if len(rows) < page.limit:
-            break
-        page = msgspec.structs.replace(page, after=_place(rows[-1]))
-    return found[: query.limit]
-
-
-class Parents:
-    """Which sessions are subagents of others that are here. Each parent is looked up once."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._known: dict[str, str | None] = {}
-        """For each session that is here the parent that it names."""
-
-    def of(self, one: Listed) -> str | None:
-        """The id of the session that this one is a subagent of; None: it is not here, or of none. In a ring,
-        which only damaged or hostile metadata form, there is no parent: else no list would show it."""
-        try:
-            parent = None if one.damage else parent_of(checks.metadata(one.row.id, one.details))
-        except CorruptError:
-            return None
-        seen = {one.row.id}
-        above = parent
-        while above is not None:
-            if above in seen:
-                return None
-            seen.add(above)
-            if not self._is_here(above):
-                break
-            above = self._known[above]
-        return parent if parent is not None and self._is_here(parent) else None
-
-    def _is_here(self, id: str) -> bool:
-        if id not in self._known:
-            try:
-                row = self._reader.find_session(id) if is_id(id) else None
-                if row is None:
-                    return False
-                self._known[id] = parent_of(checks.metadata(id, self._reader.get_details(row.sid)))
-            except CorruptError:
-                self._known[id] = None  # it is listed as damaged
-        return True
-
-
-def subagents_of(reader: Reader, id: str) -> list[Listed]:
-    """The subagents of a session that are not in the trash, and theirs; newest activity first in each."""
-    found: list[Listed] = []
-    seen = {id}
-    waiting = [id]
-    while waiting:
-        where = wanted({PARENT: waiting.pop()})
-        for one in reader.list_sessions(SessionQuery(limit=2**31, where=where)):
-            if one.row.id not in seen:
-                seen.add(one.row.id)
-                found.append(one)
-                waiting.append(one.row.id)
-    return found
 
 
 def latest(reader: Reader, workspace: str | os.PathLike[str] | None) -> SessionRow | None:

@@ -286,6 +286,10 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Those too whose row, or settings, are damaged."""
 
 
+SessionColumn: TypeAlias = Literal["workspace", "status", "tag", "agent", "model"]
+"""What storage can count sessions by."""
+
+
 class SessionName(msgspec.Struct, frozen=True, gc=False):
     """A session by its id."""
 

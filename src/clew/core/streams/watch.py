@@ -30,7 +30,7 @@ from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
 from clew.core.engine.wakes import Wakes
 from clew.core.log.ids import check_seconds
-from clew.core.log.rows import HeadRow, SessionQuery, SessionRow
+from clew.core.log.rows import Details, HeadRow, SessionQuery, SessionRow
 from clew.errors import CorruptError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.session import Change, ChangeKind
@@ -55,7 +55,7 @@ SHARE: Final = 4
 PAGE: Final = 200
 LONGEST_PAUSE: Final = 3600.0
 
-_Look: TypeAlias = tuple[int, int | None, HeadRow, int]
+_Look: TypeAlias = tuple[int, int | None, HeadRow, int, int]
 
 
 class News(msgspec.Struct, frozen=True):
@@ -145,8 +145,8 @@ class Watcher:
             noted = dict[int, int]()
             for moment, sid in noticed(reader, oldest):
                 noted[sid] = moment
-            for row in (*_recent(reader, oldest), *_noted(reader, noted)):
-                look = (row.updated, row.deleted, row.head, row.status)
+            for row, details in (*_recent(reader, oldest), *_noted(reader, noted)):
+                look = (row.updated, row.deleted, row.head, row.status, _settings(row, details))
                 if self._seen.get(row.sid) != look != seen.get(row.sid):
                     moment = max(moment_of(row), noted.get(row.sid, 0))
                     with suppress(KeyError, CorruptError):  # it was purged just now, or is damaged
@@ -163,28 +163,35 @@ def _next_slack(slack: int, found: int) -> int:
     return min(slack * 2, SHORT_SLACK) if found < MANY // 4 else slack
 
 
-def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
+def _settings(row: SessionRow, details: Details) -> int:
+    """Another number if the title, the tags or another setting is another one."""
+    values = (getattr(details, name) for name in Details.__struct_fields__ if name != "metadata")
+    return hash((row.title, row.has_title, row.workspace, bytes(details.metadata), *values))
+
+
+def _recent(reader: Reader, oldest: int) -> Iterator[tuple[SessionRow, Details]]:
     """Sessions whose last activity, or deletion, is not older."""
     for deleted in (False, True):
         after: tuple[int, str] | None = None
         while True:
             query = SessionQuery(limit=PAGE, after=after, deleted=deleted, since=max(oldest, 0))
-            page = [one.row for one in reader.list_sessions(query)]
-            yield from page
+            page = reader.list_sessions(query)
+            yield from ((one.row, one.details) for one in page)
             if len(page) < PAGE:
                 break
-            after = moment_of(page[-1]), page[-1].id
+            after = moment_of(page[-1].row), page[-1].row.id
 
 
-def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[SessionRow]:
+def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[tuple[SessionRow, Details]]:
     """Those of these sessions that were not purged, and can be read."""
     for sid in noted:
         try:
             row = reader.get_session(sid)
+            details = Details() if row is None else reader.get_details(sid)
         except CorruptError:
             continue
         if row is not None:
-            yield row
+            yield row, details
 
 
 def change_of(reader: Reader, row: SessionRow, moment: int) -> Change:

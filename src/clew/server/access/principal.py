@@ -32,6 +32,7 @@ _OF_SESSIONS: Final = ("/api/v1/sessions/{id}", "/v1/conversations/{")
 _FILTERED: Final = frozenset(
     {
         "/api/v1/compare",
+        "/api/v1/facets",
         "/api/v1/interrupted",
         "/api/v1/latest",
         "/api/v1/live",

@@ -19,10 +19,14 @@ from clew.core.conversation.sessions import info_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
 from clew.core.log.rows import SessionQuery, SessionRow
+from clew.core.streams.families import roll_up
 from clew.core.streams.watch import SLACK, News, change_of, moment_of
 from clew.errors import CorruptError
+from clew.model import SessionInfo
 from clew.model.session import Change
 from clew.server.access.principal import Principal
+from clew.server.wire.listed import counted_for, seen_info
+from clew.server.wire.sessions import ListedSession, listed
 
 PAGE: Final = 100
 
@@ -78,15 +82,30 @@ def _get(reader: Reader, sid: int) -> SessionRow | None:
         return None
 
 
-def seen_by(principal: Principal, engine: Engine, news: list[News]) -> list[Change]:
+class ChangeFrame(Change, frozen=True, kw_only=True):
+    """A change, and the session as lists with `usage=true` give it."""
+
+    info: ListedSession | None
+    """null: it is damaged, or was purged just now."""
+
+
+def seen_by(principal: Principal, engine: Engine, news: list[News]) -> list[ChangeFrame]:
     """Those of these changes that a caller may know of."""
-    if not principal.is_bound:
-        return [each.change for each in news]
-    found: list[Change] = []
+    found: list[ChangeFrame] = []
     with engine.read() as reader:
-        for each in news:
-            with suppress(KeyError, CorruptError):
-                info = info_of(reader, each.row, reader.get_details(each.row.sid), None)
-                if principal.sees(info):
-                    found.append(each.change)
+        sums = roll_up(reader, [each.row for each in news], counted_for(principal))
+        for each, used in zip(news, sums, strict=True):
+            info = _info(reader, each.row)
+            if principal.is_bound and (info is None or not principal.sees(info)):
+                continue
+            shown = None if info is None else listed(seen_info(principal, reader, info), used)
+            change = {name: getattr(each.change, name) for name in Change.__struct_fields__}
+            found.append(ChangeFrame(**change, info=shown))
     return found
+
+
+def _info(reader: Reader, row: SessionRow) -> SessionInfo | None:
+    try:
+        return info_of(reader, row, reader.get_details(row.sid), reader.get_record(row.sid, "run", ""))
+    except (KeyError, CorruptError):
+        return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from clew.backends.contract import Transaction
+from clew.core.conversation.listing import list_page
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import info_of
 from clew.core.log.rows import SessionRow
@@ -21,11 +22,12 @@ from clew.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import Json, SessionInfo
+from clew.model import Json, Page, SessionInfo
 from clew.server.call import SETTINGS as IN_SESSION_TAG
 from clew.server.call import Answer, Call, check_head, session_tag
 from clew.server.problems import Problem
 from clew.server.routing import Routes, part_of
+from clew.server.wire.listed import counted_for, seen_info
 from clew.server.wire.sessions import (
     Aliases,
     AliasQuery,
@@ -35,6 +37,7 @@ from clew.server.wire.sessions import (
     SessionPatch,
     SessionsQuery,
     Settings,
+    listed,
 )
 from clew.server.wire.times import moment_of
 from clew.session import Session
@@ -65,22 +68,37 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
     if reach is None:
         return Answer(value=SessionPage((), None))
     workspace, tags = reach
-    page = call.store.list(
+    page = _page(
+        call,
         status=query.status,
         workspace=workspace,
+        project=query.project,
         tag=tags,
         where=_where(query),
         agent=query.agent,
+        model=query.model,
         parent=query.parent,
         subagents=query.subagents,
+        min_cost=query.min_cost,
         since=moment_of(query.since, "since"),
         until=moment_of(query.until, "until"),
         deleted=query.deleted,
         limit=query.limit,
         cursor=query.cursor,
+        usage=query.usage,
     )
-    found = tuple(as_seen(call, info) for info in page.sessions)
+    seen = [as_seen(call, info) for info in page.sessions]
+    found = tuple(map(listed, seen, page.usage) if query.usage else map(listed, seen))
     return Answer(value=SessionPage(found, page.cursor), headers=call.next_page(page.cursor))
+
+
+def _page(call: Call, **query: Any) -> Page:
+    """Subagents that are not the caller's to see do not count."""
+    counts = counted_for(call.principal)
+    if counts is None:
+        return call.store.list(**query)
+    with call.store._engine.read() as reader:
+        return list_page(reader, **query, counts=counts)
 
 
 def _where(query: SessionsQuery) -> dict[str, Json]:
@@ -335,10 +353,8 @@ def as_seen(call: Call, info: SessionInfo) -> SessionInfo:
     """A session without the name of a base that is not the caller's to see."""
     if info.forked_from is None or not call.principal.is_bound:
         return info
-    base = call.store.find(info.forked_from.session)
-    if base is not None and call.principal.sees(base.info):
-        return info
-    return msgspec.structs.replace(info, forked_from=None)
+    with call.server.store._engine.read() as reader:
+        return seen_info(call.principal, reader, info)
 
 
 def place_of(call: Call, id: str) -> str:

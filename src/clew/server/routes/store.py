@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from clew.model import Json, Retention, SessionInfo, Stats, SweepReport
+from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
@@ -16,6 +16,7 @@ from clew.server.settings import MOST_LISTED
 from clew.server.wire.store import (
     Diagnosis,
     DoctorQuery,
+    FacetsQuery,
     GcRequest,
     Health,
     InterruptedQuery,
@@ -52,6 +53,18 @@ def me(call: Call) -> Me:
 def stats(call: Call) -> Stats:
     """Totals of the store: sessions, messages, bytes, tokens."""
     return call.store.stats()
+
+
+@routes.get("/facets", answer=Facets)
+def count_facets(call: Call, query: FacetsQuery) -> Facets:
+    """What sessions can be listed by: projects, agents, models, tags, statuses, most frequent first.
+
+    Each with how many sessions there are of it; sessions in the trash do not count. A token that is bound to
+    some sessions gets what these have.
+    """
+    reach = call.principal.within(None)
+    assert reach is not None  # nothing was asked for that it could not fit
+    return call.store.facets(workspace=reach[0], tag=reach[1], limit=query.limit)
 
 
 @routes.get("/latest", answer=SessionInfo)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from clew.model import Json, SessionInfo, Status, StatusChange
+from clew.model import FamilyUsage, Json, SessionInfo, Status, StatusChange
 from clew.server.settings import MOST_LISTED
+from clew.server.wire.streams import Money
 from clew.server.wire.times import Moment
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
@@ -16,10 +18,48 @@ Duration: TypeAlias = timedelta | float
 """Seconds, or a duration of ISO 8601, as `PT30M`."""
 
 
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session and its subagents have used."""
+
+    cost: Decimal | None
+    """In dollars, as text; null: the cost of no call is known."""
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    calls: int
+    unpriced: int
+    """Calls whose cost is not known: `cost` lacks them."""
+
+
+class ListedSession(SessionInfo, frozen=True, kw_only=True):
+    """A session as it is listed."""
+
+    usage: Used | msgspec.UnsetType = msgspec.UNSET
+    """With `usage=true`: what it and its subagents, at any depth, have used together."""
+    subagents: int | msgspec.UnsetType = msgspec.UNSET
+    """With `usage=true`: how many these are, without those in the trash."""
+
+
+def listed(info: SessionInfo, used: FamilyUsage | None = None) -> ListedSession:
+    """A session as lists give it."""
+    found = ListedSession(**{name: getattr(info, name) for name in SessionInfo.__struct_fields__})
+    if used is None:
+        return found
+    shown = Used(
+        cost=None if used.calls == used.unpriced else used.cost,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        total_tokens=used.input_tokens + used.output_tokens,
+        calls=used.calls,
+        unpriced=used.unpriced,
+    )
+    return msgspec.structs.replace(found, usage=shown, subagents=used.subagents)
+
+
 class SessionPage(msgspec.Struct, frozen=True):
     """Some sessions, newest activity first."""
 
-    data: tuple[SessionInfo, ...]
+    data: tuple[ListedSession, ...]
     cursor: str | None
     """Pass it as `cursor` for the next page; null: this was the last."""
 
@@ -30,6 +70,8 @@ class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     status: Status | None = None
     workspace: str | None = None
     """The directory that they work in."""
+    project: str | None = None
+    """The name of that directory: the last part of its path."""
     tag: tuple[str, ...] = ()
     """Repeat it: only those that have all of these."""
     where: str | None = None
@@ -39,16 +81,22 @@ class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """`where.customer=acme`."""
     agent: str | None = None
     """The program that writes them, as `claude-code`."""
+    model: str | None = None
+    """Their setting `model`."""
     parent: str | None = None
     """Only subagents of this session."""
     subagents: bool = True
     """false: without subagents whose parent is in the store."""
+    min_cost: Money | None = None
+    """Only those that cost so many dollars or more, together with their subagents. Slow where few do."""
     since: Moment | None = None
     """Active at this time or later; of sessions in the trash: deleted."""
     until: Moment | None = None
     """Active before this time."""
     deleted: bool = False
     """The trash instead."""
+    usage: bool = False
+    """Tell what each of them and its subagents have used."""
     limit: Limit = 50
     cursor: str | None = None
 

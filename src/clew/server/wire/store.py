@@ -43,6 +43,12 @@ class LatestQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     workspace: str | None = None
 
 
+class FacetsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many of each."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)] = 50
+
+
 class InterruptedQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many to list."""
 
