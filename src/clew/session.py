@@ -490,7 +490,14 @@ class Session:
 
         return self._write(delete_checkpoint, check_id(name, "checkpoint name"))
 
-    def rewind(self, to: Point, *, files: WithFiles = False, on_conflict: OnConflict = "overwrite") -> Moved:
+    def rewind(
+        self,
+        to: Point,
+        *,
+        files: WithFiles = False,
+        on_conflict: OnConflict = "overwrite",
+        dry_run: bool = False,
+    ) -> Moved:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
 
         What came after stays reachable; `undo()` goes back there.
@@ -502,6 +509,7 @@ class Session:
                 restore its files in. Head and files move together, and `undo()` brings both back.
             on_conflict: What to do with files that changed since the last snapshot, as for
                 `store.restore`.
+            dry_run: Only say where it would go, and what would be done to the files.
 
         What comes back is the new head; its `files` says what was restored, deleted and kept.
         RestoreFailedError if single files could not be restored: its `report` names them.
@@ -510,9 +518,12 @@ class Session:
             from clew.files.rewind import rewind_with_files  # only stores with files pay for it
 
             engine = self._scope.outside("Session.rewind(files=…)")
-            return rewind_with_files(engine, self._access, to, files, on_conflict)
+            return rewind_with_files(engine, self._access, to, files, on_conflict, dry_run=dry_run)
         from clew.core.conversation import moves
 
+        if dry_run:
+            with self._look() as (reader, row):
+                return moves.moved_to(points.head_of(reader, history.standing_at(reader, row, to).head))
         return moves.moved_to(self._write(moves.rewind, to, self._scope.now()))
 
     def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:

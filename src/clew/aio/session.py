@@ -240,9 +240,16 @@ class AsyncSession:
         return await self._call(self._session.delete_checkpoint, name)
 
     async def rewind(
-        self, to: Point, *, files: WithFiles = False, on_conflict: OnConflict = "overwrite"
+        self,
+        to: Point,
+        *,
+        files: WithFiles = False,
+        on_conflict: OnConflict = "overwrite",
+        dry_run: bool = False,
     ) -> Moved:
-        return await self._call(self._session.rewind, to, files=files, on_conflict=on_conflict)
+        return await self._call(
+            self._session.rewind, to, files=files, on_conflict=on_conflict, dry_run=dry_run
+        )
 
     async def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         return await self._call(self._session.undo, root=root, dry_run=dry_run)

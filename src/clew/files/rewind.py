@@ -9,7 +9,7 @@ from typing import Final, Literal
 from clew.backends.contract import Reader
 from clew.core.conversation import checkpoints
 from clew.core.conversation.history import look, standing_at
-from clew.core.conversation.moves import FileMove
+from clew.core.conversation.moves import FileMove, moved_to
 from clew.core.conversation.points import Point, resolve
 from clew.core.engine.engine import Engine
 from clew.core.log.rows import SessionRow
@@ -65,14 +65,16 @@ def file_history(engine: Engine, access: Access, path: str) -> list[FileVersion]
 
 
 def rewind_with_files(
-    engine: Engine, access: Access, to: Point, files: WithFiles, on_conflict: OnConflict
+    engine: Engine, access: Access, to: Point, files: WithFiles, on_conflict: OnConflict, *, dry_run: bool
 ) -> Moved:
-    """Restore the files of a point, and move the head there."""
+    """Restore the files of a point, and move the head there; or only say what would be done."""
     with look(engine, access.sid, access.id) as (reader, row):
         snapshot = snapshot_at(reader, row, to)
         branch, position = resolve(reader, row, to)
         head = Head(reader.get_branch(branch).uid if branch else "", position)
     root = None if isinstance(files, bool) else files
+    if dry_run:
+        return moved_to(head, engine.service(Files).restore(snapshot, root, None, on_conflict, dry_run=True))
     return engine.service(Files).rewind(access, snapshot, head, root, on_conflict)
 
 

@@ -338,3 +338,17 @@ class TestPoints:
             s.rewind(entry)
             assert list(s.entries(last=1)) == [entry]
         check_chain(store, s)
+
+
+def test_a_dry_run_of_a_rewind_says_where_it_would_go(store: Store, s: Session) -> None:
+    s.append(user("a"), user("b"), user("c"))
+    s.checkpoint("c")
+    s.rewind(0)
+    before = state(s)
+    assert s.rewind("c", dry_run=True).position == 2
+    assert s.rewind(0, dry_run=True) == s.head
+    assert s.rewind(Head("", -1), dry_run=True).position == -1
+    with pytest.raises(CheckpointNotFoundError):
+        s.rewind(7, dry_run=True)
+    assert state(s) == before
+    assert store.read(lambda inside: inside.get(s.id).head) == s.head

@@ -24,6 +24,7 @@ NOW = {"edited": "two", "created": "new"}
 Use = Callable[[Store, Session], object]
 OF_CHECKPOINT: dict[str, Use] = {
     "rewind": lambda store, s: s.rewind("start", files=True),
+    "rewind, dry": lambda store, s: s.rewind("start", files=True, dry_run=True),
     "restore_files": lambda store, s: s.restore_files("start"),
     "restore_files, dry": lambda store, s: s.restore_files("start", dry_run=True),
     "restore": lambda store, s: store.restore(_snapshot(s)),

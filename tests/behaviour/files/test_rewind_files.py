@@ -60,6 +60,17 @@ class TestRewindFiles:
         worked.redo()
         assert (read(root), worked.info.messages) == (THEN, 1)
 
+    def test_the_plan_of_a_rewind_is_what_is_then_done(self, worked: Session, root: Path) -> None:
+        there = worked.head
+        plan = worked.rewind("start", files=True, dry_run=True)
+        assert (read(root), worked.head, worked.moves()) == (NOW, there, [])
+        done = worked.rewind("start", files=True)
+        assert plan == done == worked.head
+        assert plan.files is not None
+        assert done.files is not None
+        assert (plan.files.dry_run, plan.files.id) == (True, None)
+        assert plan.files.changes == done.files.changes
+
     def test_p13_files_are_restored_without_the_conversation_in_the_same_way(
         self, store: Store, worked: Session, root: Path
     ) -> None:

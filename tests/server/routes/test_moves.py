@@ -67,6 +67,19 @@ def test_a_dry_run_moves_nothing(session: clew.Session, client: httpx.Client) ->
     assert said(session) == ["0", "1"]
 
 
+def test_a_dry_run_of_a_rewind_moves_nothing(session: clew.Session, client: httpx.Client) -> None:
+    there, moves = session.head, session.moves()
+    answer = post(client, "rewind", {"to": 1, "dry_run": True})
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {"head": {"branch": there.branch, "position": 1}}
+    assert "etag" not in answer.headers
+    assert (session.head, session.moves()) == (there, moves)
+    missing = post(client, "rewind", {"to": 99, "dry_run": True})
+    assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
+    moved = post(client, "rewind", {"to": 1, "dry_run": True}, if_match='"start"')
+    assert (moved.status_code, moved.json()["code"]) == (412, "head_moved")
+
+
 def test_a_place_is_a_position_a_name_an_id_or_a_head(session: clew.Session, client: httpx.Client) -> None:
     session.checkpoint("half")
     second = list(session.entries())[1]
@@ -260,9 +273,44 @@ def test_files_are_refused_unless_the_server_allows_it(
     put = client.put(f"{A}/checkpoints/d", json={"files": str(project)})
     assert (put.status_code, put.json()["code"]) == (403, "files_not_allowed")
     session.rewind("c", files=True)
-    for dry_run in (True, False):
-        undo = post(client, "undo", {"dry_run": dry_run})
+    for refused in ({}, {"dry_run": True, "root": str(project)}):
+        undo = post(client, "undo", refused)
         assert (undo.status_code, undo.json()["code"]) == (403, "files_not_allowed")
+    assert (project / "a.txt").read_text() == "before"
+
+
+def test_the_owner_is_told_what_would_be_done_to_files_that_the_server_may_not_change(
+    session: clew.Session, server: Running, client: httpx.Client, project: Path
+) -> None:
+    session.checkpoint("c", files=project)
+    session.append(user("later"))
+    (project / "a.txt").write_text("after")
+    (project / "new.txt").write_text("new")
+    there = session.head
+    plan = post(client, "rewind", {"to": "c", "files": True, "dry_run": True})
+    assert plan.status_code == 200, plan.text
+    told = plan.json()["files"]
+    assert told["dry_run"] is True
+    assert {(one["verb"], one["path"]) for one in told["changes"]} == {
+        ("overwrite", "a.txt"),
+        ("delete", "new.txt"),
+    }
+    assert set(told["conflicts"]) == {"a.txt", "new.txt"}
+    assert plan.json()["head"]["position"] == 3
+    assert "etag" not in plan.headers
+    assert (session.head, (project / "a.txt").read_text()) == (there, "after")
+    named = post(client, "rewind", {"to": "c", "files": str(project), "dry_run": True})
+    assert (named.status_code, named.json()["code"]) == (403, "files_not_allowed")
+    far = post(client, "rewind", {"to": "c", "files": True, "dry_run": True}, x_forwarded_for="10.0.0.1")
+    assert (far.status_code, far.json()["code"]) == (403, "not_local")
+    _, token = add_token(server.store, "files", scopes=["admin", "files"])
+    with server.client(token) as other:
+        refused = post(other, "rewind", {"to": "c", "files": True, "dry_run": True})
+        assert (refused.status_code, refused.json()["code"]) == (403, "files_not_allowed")
+    session.rewind("c", files=True)
+    undo = post(client, "undo", {"dry_run": True})
+    assert undo.status_code == 200, undo.text
+    assert {one["path"] for one in undo.json()["files"]["changes"]} == {"a.txt", "new.txt"}
     assert (project / "a.txt").read_text() == "before"
 
 

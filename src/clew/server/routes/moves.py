@@ -52,22 +52,26 @@ def rewind(call: Call, id: str, body: RewindBody) -> Answer:
 
     What came after stays reachable; undo goes back there. With `If-Match`, only if the head is the one that
     was read (412 `head_moved`). `files` restores the files of the checkpoint on the machine of the server, if
-    that is allowed.
+    that is allowed. `dry_run` changes nothing, and says what would be done. The owner is told that of files
+    too where the server may not change them, if the request came from the same machine.
     """
     session = call.session(id)
     if body.files is not False:
-        check_files(call)
+        check_files(call, is_plan=body.dry_run and body.files is True)
         refuse_expectation(call)
         point = call.point(session, body.to)
         assert point is not None
-        return _moved(session.rewind(point, files=body.files, on_conflict=body.on_conflict))
+        return _moved(
+            session.rewind(point, files=body.files, on_conflict=body.on_conflict, dry_run=body.dry_run),
+            is_plan=body.dry_run,
+        )
 
     def work(inside: Session) -> Moved:
         point = call.point(inside, body.to)
         assert point is not None
-        return inside.rewind(point)
+        return inside.rewind(point, dry_run=body.dry_run)
 
-    return _moved(call.change(session, work))
+    return _moved(call.change(session, work), is_plan=body.dry_run)
 
 
 @routes.post("/sessions/{id}/undo", answer=MovedView, slow=True)
@@ -98,17 +102,19 @@ def _step(call: Call, id: str, what: Literal["undo", "redo"], body: StepBody) ->
 
     moved = call.change(session, work)
     if moved is None:
-        check_files(call)
+        check_files(call, is_plan=body.dry_run and body.root is None)
         refuse_expectation(call)
         step = session.undo if what == "undo" else session.redo
         moved = step(root=body.root, dry_run=body.dry_run)
-    return _moved(moved)
+    return _moved(moved, is_plan=body.dry_run)
 
 
-def check_files(call: Call) -> None:
+def check_files(call: Call, *, is_plan: bool = False) -> None:
     """403: this server, or this token, does not let files of its machine be kept or restored. Directories are
-    named by the caller: so it has to be one who could go there anyway."""
-    if not call.server.settings.allow_files:
+    named by the caller: so it has to be one who could go there anyway. `is_plan`: nothing is changed, and no
+    directory is named; so the owner may look where the server may change nothing."""
+    may_look = is_plan and call.principal.kind == "owner"
+    if not call.server.settings.allow_files and not may_look:
         raise Problem(
             403,
             "files_not_allowed",
@@ -301,7 +307,8 @@ def _marked(call: Call, id: str, work: Callable[[Session], Entry | None]) -> Ans
     return Answer(value=shown, etag=head_tag(head))
 
 
-def _moved(moved: Head) -> Answer:
+def _moved(moved: Head, *, is_plan: bool = False) -> Answer:
     head = Head(moved.branch, moved.position)
     shown = MovedView(head=head, files=moved.files if isinstance(moved, Moved) else None)
-    return Answer(value=shown, etag=head_tag(head))
+    # The tag of a plan would be taken for that of the head by whoever sends it back.
+    return Answer(value=shown, etag=None if is_plan else head_tag(head))

@@ -17,13 +17,13 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class MovedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the session stands now."""
+    """Where the session stands now; of a dry run: where it would stand."""
 
     head: Head
     entry: EntryMark | None = None
     """The mark that was written, if one was."""
     files: RestoreReport | None = None
-    """What was done to files, if something was."""
+    """What was done to files, if something was; of a dry run: what would be done."""
 
 
 class RewindBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,13 +35,15 @@ class RewindBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scope files, and a server that was started with `--allow files`."""
     on_conflict: OnConflict = "overwrite"
     """What to do with files that were changed since the last snapshot."""
+    dry_run: bool = False
+    """Only say where it would go, and what would be done to the files. Nothing is changed."""
 
 
 class StepBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to undo, or redo."""
 
     dry_run: bool = False
-    """Only say where it would go."""
+    """Only say where it would go, and what would be done to the files. Nothing is changed."""
     root: str | None = None
     """The directory of files that were restored with the move, if it has to be named."""
 
