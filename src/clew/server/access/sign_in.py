@@ -69,6 +69,10 @@ class SignIn:
         if own != self._own:
             self._own, self._era, self._key = own, self._era + 1, browser.cookie_key(own)
 
+    def forget_one(self, id: str) -> None:
+        """Read a token or a share again: it was removed just now."""
+        self._known.pop(id, None)
+
     # -- what a request shows
 
     def credential(self, headers: Mapping[str, str], cookie: str) -> Credential | None:

@@ -26,6 +26,7 @@ MODULES: Final = (
     "clew.server.live.routes",
     "clew.server.routes.store",
     "clew.server.process.routes",
+    "clew.server.routes.shares",
     "clew.server.routes.login",
     "clew.server.conversations.routes",
     "clew.server.rows.routes",

@@ -1,0 +1,72 @@
+"""Shares: one session for everyone who has the link. Made, listed and removed by whoever has the scope admin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import quote
+
+from clew.errors import InvalidError
+from clew.model import utc
+from clew.server.access.shares import Share, add_share, link, list_shares, place_of, remove_share
+from clew.server.call import Answer, Call
+from clew.server.routing import API, Routes
+from clew.server.wire.shares import MadeShare, NewShare, ShareList, SharesQuery, ShareView
+
+routes = Routes()
+
+
+@routes.post("/shares", answer=MadeShare, scope="admin", status=201)
+def new_share(call: Call, body: NewShare) -> Answer:
+    """Make a link to one session, which everyone who has it can read.
+
+    It shows the messages of one path, and nothing else: no other branch, fork, file, cost or session. The
+    link is told here and never again.
+    """
+    if body.live and body.at is not None:
+        raise InvalidError("a live share follows the session: leave out `at`")
+    session = call.session(body.session)
+    at = None if body.live else place_of(session, call.point_of(session, body.at))
+    lasts = None if body.expires_in is None else timedelta(seconds=body.expires_in)
+    share, token = add_share(call.store, session, at=at, redact=body.redact, lasts=lasts)
+    return Answer(
+        value=MadeShare(share=_shown(share), url=link(_address(call), token)),
+        headers={"location": call.url(f"{API}/shares/{quote(share.id, safe='')}")},
+    )
+
+
+@routes.get("/shares", answer=ShareList, scope="admin")
+def get_shares(call: Call, query: SharesQuery) -> ShareList:
+    """List shares, oldest first, those that have ended too. Their links are not told again."""
+    session = query.session
+    if session is not None and (found := call.store.find(session)) is not None:
+        session = found.id
+    return ShareList(data=[_shown(share) for share in list_shares(call.store, session)])
+
+
+@routes.delete("/shares/{id}", scope="admin", status=204)
+def delete_share(call: Call, id: str) -> Answer:
+    """Remove a share: its link shows nothing any more. Other processes of the server follow within seconds."""
+    remove_share(call.store, id)
+    call.server.sign_in.forget_one(id)
+    return Answer(status=204)
+
+
+def _address(call: Call) -> str:
+    """Of this server, as people reach it: the guard has checked the name by which it was asked for."""
+    public = call.server.settings.public_url
+    if public is not None:
+        return public
+    return f"{'https' if call.asked.is_https else 'http'}://{call.asked.host}{call.root}"
+
+
+def _shown(share: Share) -> ShareView:
+    return ShareView(
+        id=share.id,
+        session=share.session,
+        head=share.head,
+        live=share.head is None,
+        redact=share.redact,
+        created_at=utc(share.created),
+        expires_at=None if share.expires is None else utc(share.expires),
+        expired=share.is_expired,
+    )
