@@ -57,7 +57,7 @@ def test_the_caller_is_told_who_it_is(
 ) -> None:
     assert client.get(f"{API}/me").json() == {
         "name": "owner", "kind": "owner", "scopes": ["read", "write", "files", "admin"],
-        "workspace": None, "tags": [], "session": None,
+        "workspace": None, "tags": [], "session": None, "restores": False, "read_only": False,
     }  # fmt: skip
     told = limited("write", workspace="/w", tags=["x"]).get(f"{API}/me").json()
     assert (told["kind"], told["scopes"], told["workspace"], told["tags"]) == (
@@ -66,6 +66,21 @@ def test_the_caller_is_told_who_it_is(
         "/w",
         ["x"],
     )
+
+
+def test_the_caller_is_told_whether_files_can_be_restored(serve: Callable[..., Running]) -> None:
+    """A page shows what can be done, and nothing that would be refused."""
+    running = serve(allow_files=True)
+    with running.client() as client:
+        assert client.get(f"{API}/me").json()["restores"] is True
+        far = client.get(f"{API}/me", headers={"x-forwarded-for": "10.0.0.1"})
+        assert far.json()["restores"] is False
+    _, token = add_token(running.store, "t", scopes=["admin"])
+    with running.client(token) as client:
+        assert client.get(f"{API}/me").json()["restores"] is False
+    with serve(running.store, allow_files=True, read_only=True).client() as client:
+        told = client.get(f"{API}/me").json()
+        assert (told["restores"], told["read_only"]) == (False, True)
 
 
 def test_the_latest_session(

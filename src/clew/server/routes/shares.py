@@ -1,4 +1,4 @@
-"""Shares: one session for everyone who has the link. Made, listed and removed by whoever has the scope admin."""
+"""Shares: one session for everyone who has the link. Whoever has the scope admin makes and removes them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get_shares(call: Call, query: SharesQuery) -> ShareList:
 
 @routes.delete("/shares/{id}", scope="admin", status=204)
 def delete_share(call: Call, id: str) -> Answer:
-    """Remove a share: its link shows nothing any more. Other processes of the server follow within seconds."""
+    """Remove a share: its link shows nothing any more, in other processes of the server within seconds."""
     remove_share(call.store, id)
     call.server.sign_in.forget_one(id)
     return Answer(status=204)

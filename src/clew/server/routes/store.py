@@ -10,6 +10,7 @@ from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
+from clew.server.routes.moves import check_files
 from clew.server.routes.sessions import as_seen
 from clew.server.routing import Routes, Scope
 from clew.server.settings import MOST_LISTED
@@ -46,7 +47,24 @@ def me(call: Call) -> Me:
     """Who the caller is, and what it may do."""
     one = call.principal
     scopes: tuple[Scope, ...] = ("read", "write", "files", "admin")
-    return Me(one.name, one.kind, tuple(filter(one.may, scopes)), one.workspace, one.tags, one.session)
+    return Me(
+        one.name,
+        one.kind,
+        tuple(filter(one.may, scopes)),
+        one.workspace,
+        one.tags,
+        one.session,
+        restores=_restores(call),
+        read_only=call.server.settings.read_only,
+    )
+
+
+def _restores(call: Call) -> bool:
+    try:
+        check_files(call)
+    except Problem:
+        return False
+    return not call.server.settings.read_only
 
 
 @routes.get("/stats", answer=Stats)

@@ -35,6 +35,10 @@ class Me(msgspec.Struct, frozen=True):
     """Only sessions with all of these are."""
     session: str | None
     """Only this one is."""
+    restores: bool = False
+    """Files of the machine of the server can be restored by this caller, from where it asks."""
+    read_only: bool = False
+    """The server refuses whatever changes the store."""
 
 
 class LatestQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
