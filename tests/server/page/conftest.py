@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+import httpx
 import pytest
 
-from tests.server.conftest import Running
+import clew
+from tests.server.conftest import Running, running
+from tests.server.page import hostile_store, rich_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -21,6 +26,15 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 30_000
 """Milliseconds for whatever a page has to show: machines that run tests are slow."""
+
+
+class Site(Protocol):
+    """A server, in this process or in one of its own."""
+
+    @property
+    def url(self) -> str: ...
+
+    def client(self) -> httpx.Client: ...
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +54,29 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of a store in which every text is an attack. Tests only read it."""
+    with _filled(tmp_path_factory.mktemp("hostile"), hostile_store.fill) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of a store with something of everything. Tests only read it."""
+    with _filled(tmp_path_factory.mktemp("rich"), rich_store.fill) as server:
+        yield server
+
+
+@contextmanager
+def _filled(folder: Path, fill: Callable[[clew.Store, Path], None]) -> Iterator[Running]:
+    (folder / "files").mkdir()
+    with clew.open(folder / "store.db") as store:
+        fill(store, folder / "files")
+        with running(store) as server:
+            yield server
 
 
 @pytest.fixture
@@ -77,7 +114,7 @@ def context(new_context: Callable[..., BrowserContext]) -> BrowserContext:
 def visit(server: Running, context: BrowserContext, problems: list[str]) -> Callable[..., Page]:
     """Opens an address of the page as the owner: `visit("/s/login?panel=files")`."""
 
-    def go(path: str = "/", *, of: Running = server, within: BrowserContext = context) -> Page:
+    def go(path: str = "/", *, of: Site = server, within: BrowserContext = context) -> Page:
         return sign_in(of, within, problems, path)
 
     return go
@@ -89,7 +126,7 @@ def page(visit: Callable[..., Page]) -> Page:
     return visit()
 
 
-def sign_in(server: Running, context: BrowserContext, problems: list[str], path: str = "/") -> Page:
+def sign_in(server: Site, context: BrowserContext, problems: list[str], path: str = "/") -> Page:
     """A new tab at an address of the page, signed in."""
     home = server.url.split("/")[2]
 
@@ -102,5 +139,5 @@ def sign_in(server: Running, context: BrowserContext, problems: list[str], path:
     tab = context.new_page()
     tab.on("request", lambda request: look(request.url))
     tab.goto(f"{server.url}{path}#once={once}")
-    tab.locator("#who", has_text="signed in").wait_for()
+    tab.locator("#who", has_text="signed in").wait_for(state="attached")  # a phone has no room for it
     return tab

@@ -1,0 +1,124 @@
+"""S-11, S-12, S-40, S-48: whatever a store holds is text on the page: nothing runs, nothing is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.server.access.shares import add_share, link
+from clew.server.routing import encoded
+from tests.server.conftest import Running
+from tests.server.page.harm import harm
+from tests.server.page.hostile_store import IDS, PLACE, SHORT, WORD
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+Visit = Callable[..., "Page"]
+WEB = Path(__file__).parents[3] / "web" / "src"
+
+
+def address(id: str, query: str = "") -> str:
+    return f"/s/{encoded(id)}{query}"
+
+
+def test_a_script_that_got_in_would_be_noticed(hostile: Running, visit: Visit, problems: list[str]) -> None:
+    """The other tests are worth nothing if they see nothing."""
+    page = visit(of=hostile)
+    assert harm(page) == []
+    page.evaluate(
+        """() => {
+            window.__pwned = 1;
+            const link = document.createElement("a");
+            link.href = "javascript:1";
+            document.body.append(link, document.createElement("iframe"));
+            new Image().src = "https://evil.example/x.png";
+        }"""
+    )
+    assert len(harm(page)) == 3
+    assert [line for line in problems if "evil.example" in line], "the policy refused it"
+    problems.clear()
+
+
+def test_the_list_shows_titles_tags_and_places_as_text(hostile: Running, visit: Visit) -> None:
+    page = visit(of=hostile)
+    page.locator("#list", has_text=SHORT).wait_for()
+    assert harm(page) == []
+
+
+def test_a_session_with_any_id_is_found_and_shown(hostile: Running, visit: Visit) -> None:
+    page = visit(of=hostile)
+    for number, id in enumerate(IDS):
+        page.goto(hostile.url + address(id))
+        page.locator("#transcript", has_text=f"{WORD} {number} {SHORT}").wait_for()
+        assert page.title().startswith(SHORT)
+        assert harm(page) == [], id
+
+
+def test_markup_has_one_door() -> None:
+    """In the sources: what makes markup of a text is in one file, and one policy is made."""
+    ways = re.compile(
+        r"dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|"
+        r"new Function|createPolicy|createContextualFragment|DOMParser|srcdoc|HTMLUnsafe|javascript:"
+    )
+    found = {
+        path.relative_to(WEB).as_posix(): ways.findall(path.read_text())
+        for path in WEB.rglob("*.ts*")
+        if ways.search(path.read_text())
+    }
+    assert found.keys() == {"parts/Markup.tsx"}
+    assert found["parts/Markup.tsx"].count("dangerouslySetInnerHTML") == 1
+
+
+def test_s48_no_second_policy_of_trusted_types_can_be_made(
+    hostile: Running, visit: Visit, problems: list[str]
+) -> None:
+    """Neither one of another name nor one of the same name, which is taken."""
+    page = visit(of=hostile)
+    for name in ("mine", "clew", "default"):
+        refused = page.evaluate(
+            "name => { try { trustedTypes.createPolicy(name, {createHTML: text => text}); return false }"
+            " catch { return true } }",
+            name,
+        )
+        assert refused, name
+    refused = page.evaluate(
+        "() => { try { document.body.insertAdjacentHTML('beforeend', '<i>x</i>'); return false }"
+        " catch { return true } }"
+    )
+    assert refused
+    assert len(problems) >= 3, "the console tells of each"
+    problems.clear()
+
+
+def test_s40_a_share_shows_the_hostile_session_and_nothing_else(
+    hostile: Running, context: BrowserContext, problems: list[str]
+) -> None:
+    session = hostile.store.get(PLACE)
+    _, token = add_share(hostile.store, session, at=session.head)
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(link(hostile.url, token))
+    page.locator("#who", has_text="shared").wait_for()
+    page.locator("#transcript", has_text=SHORT).wait_for()
+    assert harm(page) == []
+    assert page.locator("#list").count() == 0
+    paths = {url.removeprefix(hostile.url).partition("?")[0] for url in asked if url.startswith(hostile.url)}
+    assert not [path for path in paths if re.search(r"/(tree|search|usage|snapshots|live$|facets)", path)]
+    assert {url.split("/")[2] for url in asked if not url.startswith(("data:", "blob:"))} == {
+        hostile.url.split("/")[2]
+    }
+
+
+def test_an_error_names_what_was_asked_for_as_text(
+    hostile: Running, visit: Visit, problems: list[str]
+) -> None:
+    """A session that is not there: its id is an attack, and the notice names it."""
+    page = visit(address(f"gone {SHORT}"), of=hostile)
+    page.locator("body", has_text="gone").wait_for()
+    assert harm(page) == []
+    assert all("404" in line for line in problems), problems
+    problems.clear()
