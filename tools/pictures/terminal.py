@@ -1,10 +1,6 @@
-"""Make docs/pictures: what `clew` prints, and a page that it exports, on the recorded home directory.
+"""Pictures of what `clew` prints, and of a page that it exports, on the recorded home directory.
 
-    python -m tools.pictures            # all of them; the page needs chromium
-    python -m tools.pictures ls graph   # some
-
-Each picture comes in two forms, for light and for dark pages. `tests/docs/test_pictures.py` compares the
-words of the pictures with what the commands print now.
+`tests/docs/test_pictures.py` compares the words of the pictures with what the commands print now.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -267,20 +263,14 @@ def _style(svg: str) -> str:
     return svg.split("</style>", maxsplit=1)[0]
 
 
-def main(names: Sequence[str]) -> None:
-    PICTURES.mkdir(exist_ok=True)
+def made(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The pictures of these names, each with the name of its file."""
     with tempfile.TemporaryDirectory() as place:
         env = recorded_home(Path(place, "home"))
-        for name in names or (*SCREENS, "page"):
+        for name in names:
             if name in SCREENS:
                 lines = shown(SCREENS[name], env)
-                made = {f"{name}-{look}.svg": drawn(name, lines, look).encode() for look in LOOKS}
+                yield from ((f"{name}-{look}.svg", drawn(name, lines, look).encode()) for look in LOOKS)
             else:
                 page = printed(shlex.split(PAGE), env)
-                made = {f"page-{look}.png": photographed(page, look) for look in LOOKS}
-            for file, content in made.items():
-                if is_the_same(PICTURES / file, content):
-                    print(f"docs/pictures/{file}  says the same")
-                    continue
-                (PICTURES / file).write_bytes(content)
-                print(f"docs/pictures/{file}  {len(content) / 1000:.0f} kB")
+                yield from ((f"page-{look}.png", photographed(page, look)) for look in LOOKS)

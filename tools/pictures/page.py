@@ -1,0 +1,136 @@
+"""Pictures of the page of `clew serve`, taken in a real browser of the demo store.
+
+The clock of the browser stands still at the moment for which the store was made.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+import clew
+from tests.server.conftest import running
+from tools.pictures.demo_store import NOW, make
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+LOOKS: Final = ("light", "dark")
+WIDE: Final = (1440, 900)
+PHONE: Final = (390, 844)
+PATIENCE: Final = 30_000
+
+
+class Names(NamedTuple):
+    """The ids of the sessions that are shown."""
+
+    harbor: str
+    other: str
+    """A fork of it."""
+
+
+class View(NamedTuple):
+    """What a picture shows."""
+
+    path: Callable[[Names], str]
+    ready: tuple[str, ...]
+    """Selectors of what has to be there before."""
+    act: Callable[[Page], None] = lambda page: None
+    """What a person does first."""
+    size: tuple[int, int] = WIDE
+
+
+def _session(names: Names, more: str = "") -> str:
+    return f"/s/{quote(names.harbor)}{more}"
+
+
+VIEWS: Final = {
+    "web-session": View(_session, ("#list a", "#transcript article")),
+    "web-branches": View(
+        lambda names: _session(names, "?panel=tree"), ("#transcript article", ".panel [role=treeitem]")
+    ),
+    "web-files": View(lambda names: _session(names, "?panel=files"), ("#transcript article", ".panel")),
+    "web-compare": View(
+        lambda names: f"/compare?a={quote(names.harbor)}&b={quote(names.other)}", ("#main article",)
+    ),
+    "web-usage": View(lambda _: "/usage", ("#main svg",)),
+    "web-phone": View(_session, ("#transcript article",), size=PHONE),
+}
+
+
+@contextmanager
+def demo(directory: Path) -> Iterator[Callable[[str, str], Page]]:
+    """A server and a browser: a function that opens a view in a look."""
+    from playwright.sync_api import sync_playwright
+
+    path = make(directory, NOW)
+    with clew.open(str(path)) as store, running(store) as server, sync_playwright() as play:
+        names = names_of(store)
+        found = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        contexts: list[BrowserContext] = []
+
+        def show(name: str, look: str) -> Page:
+            view = VIEWS[name]
+            width, height = view.size
+            context = browser.new_context(
+                viewport={"width": width, "height": height},
+                color_scheme="dark" if look == "dark" else "light",
+                timezone_id="UTC", locale="en-GB", base_url=server.url, reduced_motion="reduce",
+                has_touch=view.size == PHONE, is_mobile=view.size == PHONE,
+            )  # fmt: skip
+            contexts.append(context)
+            context.set_default_timeout(PATIENCE)
+            with server.client() as client:
+                once = client.post("/api/v1/login/codes").json()["once"]
+            page = context.new_page()
+            page.clock.set_fixed_time(NOW)
+            page.goto(f"/#once={once}")
+            page.locator("#who", has_text="signed in").wait_for(state="attached")
+            page.goto(view.path(names))
+            for selector in view.ready:
+                page.locator(selector).first.wait_for(state="attached")
+            view.act(page)
+            page.wait_for_load_state("load")
+            return page
+
+        try:
+            yield show
+        finally:
+            for context in contexts:
+                context.close()
+            browser.close()
+
+
+def made(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """The pictures of these names, each with the name of its file."""
+    if not names:
+        return
+    with tempfile.TemporaryDirectory() as place, demo(Path(place)) as show:
+        for name in names:
+            for look in LOOKS:
+                page = show(name, look)
+                yield f"{name}-{look}.png", photographed(page)
+                page.close()
+
+
+def names_of(store: clew.Store) -> Names:
+    by_title = {info.title: info.id for info in store.list(limit=100)}
+    return Names(by_title["Let tokens expire"], by_title["Let tokens expire: in the middleware"])
+
+
+def photographed(page: Page) -> bytes:
+    """With few colours, so that it is small."""
+    from PIL import Image
+
+    page.evaluate("document.fonts.ready")
+    image = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide"))).convert("RGB")
+    small = io.BytesIO()
+    image.quantize(128, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    return small.getvalue()
