@@ -29,6 +29,12 @@ from clew.model import Json
         ("a\r\n\x1b[31mb\r\n", 'a\n<span class="f1">b\n</span>'),
         ("\x1b[", "␛["),
         ("\x1b[38;5mx\x1b[999mx", "xx"),
+        ("\x1b[38:2::0:200:0mx", '<span class="f2">x</span>'),
+        ("\x1b[38:5:196mx", '<span class="f9">x</span>'),
+        ("\x1b[4:3;31mx\x1b[4:0my", '<span class="un f1">x</span><span class="f1">y</span>'),
+        ("\x1b[58:2::0:200:0mx\x1b[58;2;3;4;1my\x1b[58;5;1mz", "xyz"),
+        ("\x1b[3;9mx\x1b[23;29my", '<span class="it st">x</span>y'),
+        ("\x1b[38:9:1:::mx\x1b[:mx\x1b[1:2:3mx", "xxx"),
     ],
 )
 def test_a_terminal_has_its_colours_and_nothing_else(text: str, shown: str) -> None:

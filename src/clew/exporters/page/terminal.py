@@ -74,20 +74,34 @@ class _Look:
         return f'<span class="{" ".join(names)}">{inside}</span>' if names else inside
 
     def change(self, told: str) -> None:
-        codes = [int(code) if code else 0 for code in told.replace(":", ";")[:60].split(";")]
+        codes = told.split(";")
         at = 0
         while at < len(codes):
-            code = codes[at]
-            if code in (38, 48):
-                colour, used = _wide(codes[at + 1 :])
-                if code == 38:
-                    self._front = colour
-                else:
-                    self._back = colour
+            head, _, rest = codes[at].partition(":")
+            code = int(head) if head else 0
+            at += 1
+            if rest:
+                self._exact(code, [int(part) if part else 0 for part in rest.split(":")])
+            elif code in (38, 48, 58):
+                colour, used = _wide([int(one) if one.isdecimal() else 0 for one in codes[at:]])
+                self._colour(code, colour)
                 at += used
             else:
                 self._one(code)
-            at += 1
+
+    def _exact(self, code: int, parts: list[int]) -> None:
+        """A code whose numbers are its own: they are never taken for codes."""
+        if code == 4:
+            self._one(4 if parts[0] else 24)  # how it is underlined makes no difference
+        elif code in (38, 48):
+            has_space = parts[0] == 2 and len(parts) > 4
+            self._colour(code, _wide([2, *parts[2:]] if has_space else parts)[0])
+
+    def _colour(self, code: int, colour: int | None) -> None:
+        if code == 38:
+            self._front = colour
+        elif code == 48:
+            self._back = colour
 
     def _one(self, code: int) -> None:
         if code == 0:
