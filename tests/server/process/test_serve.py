@@ -120,14 +120,14 @@ def test_the_screen_shows_an_address_for_the_browser_and_no_token(tmp_path: Path
     assert token_file.read_text() not in shown
 
 
-def _on_terminal(home: Path) -> str:
-    """What a terminal shows until Ctrl-C is pressed."""
+def _on_terminal(home: Path, *options: str, awaited: Path | None = None, **env: str) -> str:
+    """What a terminal shows until Ctrl-C is pressed; that is when a file is there, if one is named."""
     import pty
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, "serve", "--port", "0"],
-        env={**environment(home), "TERM": "xterm"},
+        [*COMMAND, "serve", "--port", "0", *options],
+        env={**environment(home), "TERM": "xterm", **env},
         cwd=home,
         stdin=theirs,
         stdout=theirs,
@@ -138,6 +138,8 @@ def _on_terminal(home: Path) -> str:
     shown = b""
     while b"Ctrl-C" not in shown:
         shown += os.read(ours, 65536)
+    if awaited is not None:
+        until(awaited.exists)
     process.send_signal(signal.SIGINT)
     try:
         while data := os.read(ours, 65536):
@@ -147,6 +149,57 @@ def _on_terminal(home: Path) -> str:
     assert process.wait(20) == 130
     os.close(ours)
     return shown.decode().replace("\r\n", "\n")
+
+
+# -- the browser
+
+
+def _browser(home: Path) -> Path:
+    """A browser that writes down where it was sent."""
+    home.mkdir(exist_ok=True)
+    path = home / "browser"
+    path.write_text('#!/bin/sh\nprintf "%s" "$1" > opened.part && mv opened.part opened\n')
+    path.chmod(0o700)
+    return path
+
+
+def test_the_browser_is_opened_at_an_address_that_signs_in_once(tmp_path: Path) -> None:
+    env = {"BROWSER": str(_browser(tmp_path))}
+    with serving(tmp_path, "--open", env=env) as server:
+        opened = tmp_path / "opened"
+        until(opened.exists)
+        address, _, code = opened.read_text().partition("/#once=")
+        assert address == server.url
+        assert code not in server.log + json.dumps(server.said)
+        with httpx.Client(base_url=server.url, trust_env=False) as browser:
+            login = {"json": {"once": code}, "headers": {"origin": server.url}}
+            assert browser.post("/api/v1/login", **login).status_code == 200  # type: ignore[arg-type]
+            assert browser.get("/api/v1/me").json()["kind"] == "owner"
+            assert browser.post("/api/v1/login", **login).status_code == 401  # type: ignore[arg-type]
+
+
+def test_the_screen_shows_the_address_all_the_same(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    shown = _on_terminal(tmp_path, "--open", awaited=opened, BROWSER=str(_browser(tmp_path)))
+    found = re.search(r"Browser  (http://127\.0\.0\.1:\d+/#once=[\w-]{22})\n", shown)
+    assert found
+    assert opened.read_text() != found[1]
+
+
+def test_without_a_browser_the_server_says_so_and_serves(tmp_path: Path) -> None:
+    with serving(tmp_path, "--open") as server:
+        until(lambda: "no browser was found" in server.log)
+        assert server.get("/api/v1/sessions").status_code == 200
+    with serving(tmp_path, "--open", env={"BROWSER": str(tmp_path / "missing")}) as server:
+        until(lambda: "no browser was found" in server.log)
+        assert server.get("/api/v1/sessions").status_code == 200
+
+
+@pytest.mark.parametrize("options", [("--no-page",), ("--unix-socket", "c.sock")])
+def test_there_must_be_a_page_to_open(tmp_path: Path, options: tuple[str, ...]) -> None:
+    code, said = refused(tmp_path, "--open", *options)
+    assert code == 2
+    assert "--open needs a page at an address" in said
 
 
 # -- sockets of the file system

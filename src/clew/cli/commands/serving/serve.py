@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = {"uvicorn": "uvicorn>=0.54", "httptools": "httptools>=0.6"}
 """What the extra `server` brings, as in pyproject.toml."""
+_NO_BROWSER: Final = "no browser was found; open the address yourself, or set $BROWSER"
 _SECONDS: Final = click.FloatRange(0, 3600)
 
 
 @command(
     "serve",
     "clew serve                        serve your store on this machine",
+    "clew serve --open                 and open it in your browser",
     "clew serve --sync                 and follow the agents of this machine",
     "clew serve --port 9000            on this port",
     "clew serve --unix-socket c.sock   on a socket that only you can use",
@@ -64,6 +66,7 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 )
 @click.option("--read-only", is_flag=True, help="Refuse everything that changes the store")
 @click.option("--no-page", is_flag=True, help="Serve no page for browsers")
+@click.option("--open", "opens", is_flag=True, help="Open the page in your browser, signed in")
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option(
     "--workers",
@@ -100,6 +103,7 @@ def serve_command(
     allow: tuple[str, ...],
     read_only: bool,
     no_page: bool,
+    opens: bool,
     sync: bool,
     workers: int,
     new_token: bool,
@@ -109,7 +113,8 @@ def serve_command(
 ) -> int:
     """Only programs of this machine reach it, and only with a token. The token is made at the first start and
     kept in a file that only you can read; the command says which. A browser signs in with the address that
-    is shown on a terminal: its code works once, for two minutes.
+    is shown on a terminal: its code works once, for two minutes. --open starts your browser with such an
+    address ($BROWSER names another one); until it has started, other users of this machine can see it.
 
     For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
     front, because the connections of this command are not encrypted.
@@ -142,6 +147,8 @@ def serve_command(
         allow_files="files" in allow,
         page=not no_page,
     )
+    if opens and (no_page or (unix_socket is not None and host is None and port is None)):
+        raise click.UsageError("--open needs a page at an address: leave out --no-page, or add --port")
     if read_only:
         must_exist(settings.store)
         if sync:
@@ -152,8 +159,8 @@ def serve_command(
             settings.store,
             asked,
             chosen,
-            on_start=lambda started: _say_start(
-                settings, chosen, started, is_new=is_new, has_page=asked.page
+            on_start=lambda started: _begin(
+                settings, chosen, started, is_new=is_new, has_page=asked.page, opens=opens
             ),
         )
     except NoTokenError as exc:
@@ -198,6 +205,16 @@ def _root_path(path: str, public_url: str | None) -> str:
 
 
 # -- what is said at the start
+
+
+def _begin(
+    settings: Settings, options: Options, started: Started, *, is_new: bool, has_page: bool, opens: bool
+) -> None:
+    _say_start(settings, options, started, is_new=is_new, has_page=has_page)
+    if opens:
+        from clew.cli.commands.serving.browser import open_page
+
+        open_page(started, lambda: click.echo(f"clew: {_NO_BROWSER}", err=True))
 
 
 def _say_start(
