@@ -19,6 +19,9 @@ interface Options {
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 5000;
+/** The server says something every 15 seconds. A connection that is silent for longer is dead, though nobody said so:
+ * the network went away, or the machine slept. */
+const SILENCE = 45_000;
 
 /** Follow a stream until the function that is returned is called. It connects again by itself, and goes on
  * exactly behind the last frame that had an id: nothing is lost, and nothing comes twice. */
@@ -27,10 +30,14 @@ export function follow(path: string, options: Options): () => void {
   let lastId: string | null = null;
   let wait = FIRST_WAIT;
   let wake: (() => void) | null = null;
+  let heardAt = Date.now();
+  let hangUp = () => {};
 
   // A laptop that wakes up, or a tab that is shown again, does not wait for the next try.
   const soon = () => {
-    if (!document.hidden) wake?.();
+    if (document.hidden) return;
+    wake?.();
+    if (Date.now() - heardAt > SILENCE) hangUp();
   };
   document.addEventListener("visibilitychange", soon);
   window.addEventListener("online", soon);
@@ -41,6 +48,23 @@ export function follow(path: string, options: Options): () => void {
   });
 
   async function once(): Promise<void> {
+    const connection = new AbortController();
+    hangUp = () => connection.abort();
+    let timer = 0;
+    const heard = () => {
+      heardAt = Date.now();
+      clearTimeout(timer);
+      timer = window.setTimeout(hangUp, SILENCE);
+    };
+    heard();
+    try {
+      await listen(AbortSignal.any([over.signal, connection.signal]), heard);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async function listen(signal: AbortSignal, heard: () => void): Promise<void> {
     const given: Record<string, string> = { ...headers(), Accept: "text/event-stream" };
     if (lastId !== null) given["Last-Event-ID"] = lastId;
     const answer = await fetch(api + withQuery(path, options.query), {
@@ -48,13 +72,13 @@ export function follow(path: string, options: Options): () => void {
       credentials: isShare() ? "omit" : "same-origin",
       cache: "no-store",
       redirect: "error",
-      signal: over.signal,
+      signal,
     });
     if (!answer.ok) throw await failure(answer);
     online.value = true;
     wait = FIRST_WAIT;
     options.onState?.(true);
-    for await (const frame of frames(answer.body!)) {
+    for await (const frame of frames(answer.body!, heard)) {
       if (over.signal.aborted) return;
       if (frame.id !== null) lastId = frame.id;
       options.onFrame(frame);
@@ -92,13 +116,14 @@ export function follow(path: string, options: Options): () => void {
   return () => over.abort();
 }
 
-async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<Frame> {
+async function* frames(body: ReadableStream<Uint8Array>, heard: () => void): AsyncGenerator<Frame> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let rest = "";
   try {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      heard();
       rest += value;
       for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
         const frame = parse(rest.slice(0, end));
