@@ -218,7 +218,7 @@ class Server:
             arguments: dict[str, Any] = {"call": call, **values}
             if route.query is not None:
                 arguments["query"] = query_of(call.query_string, route.query)
-            elif call.query_string:
+            elif call.query_string and not (route.is_private and route.scope is None):  # a page reads its own
                 raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
             if route.body is Upload:
                 self._refuse_encoding(headers)

@@ -39,7 +39,7 @@ def test_the_bundle_is_built_from_the_sources(tmp_path: Path) -> None:
     }, "run `make page`, and commit what it writes"
 
 
-@pytest.mark.parametrize("path", ["/", "/s/any", "/s/~YS9i", "/usage", "/compare"])
+@pytest.mark.parametrize("path", ["/", "/s/any", "/s/~YS9i", "/usage", "/compare", "/?q=a&tag=b&odd"])
 def test_every_view_is_the_same_document_with_a_strict_policy(client: httpx.Client, path: str) -> None:
     answer = client.get(path, headers={"authorization": ""})
     assert answer.status_code == 200
