@@ -123,3 +123,45 @@ export interface EntryPage extends Page<Entry> {
 export function entryId(head: Head): string {
   return head.position < 0 ? "start" : `${head.branch}.${head.position}`;
 }
+
+// -- the list of sessions: what it can be filtered by, what is found, and what changes
+
+export interface FacetValue {
+  value: string;
+  sessions: number;
+  workspace?: string;
+}
+
+export interface Facets {
+  projects: FacetValue[];
+  agents: FacetValue[];
+  models: FacetValue[];
+  tags: FacetValue[];
+  statuses: FacetValue[];
+}
+
+export interface Hit {
+  session: string;
+  title: string | null;
+  entry_id: string;
+  position: number;
+  on_path: boolean;
+  role: string;
+  at: string;
+  snippet: string;
+  /** Places in `snippet`, in Unicode code points. */
+  marks: [number, number][];
+  in_tool: boolean;
+  copies: number;
+}
+
+export interface Change {
+  kind: "created" | "changed" | "deleted";
+  session: string;
+  at: string;
+  head: Head;
+  messages: number;
+  status: Status;
+  /** As a list with `usage=true` gives it; null: it is damaged, or was purged just now. */
+  info: SessionInfo | null;
+}

@@ -1,29 +1,258 @@
+// The sessions: search, filters, the list or what was found, and the way to the trash.
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
-import { get } from "../api/client";
-import type { Page, SessionInfo } from "../api/types";
-import { place, to } from "../app/router";
-import { told } from "../app/toast";
-import { plural } from "../parts/numbers";
-import { ago } from "../parts/time";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { onChanges } from "../api/changes";
+import { entryId } from "../api/types";
+import { useCommands } from "../app/commands";
+import { go, place, to } from "../app/router";
+import { current, mayWrite, showsSidebar } from "../app/state";
+import { listed, renaming, star, tagging, target, trash } from "./actions";
+import { FilterBar, MENUS, openMenu } from "./FilterBar";
+import { filters, isFiltered, NO_FILTER, setFilter, words } from "./filters";
+import { SessionList } from "./list";
+import { keyOf } from "./rows";
+import { SearchResults } from "./SearchResults";
+import { found, search } from "./search";
+import { look, lookAtAll } from "./seen";
+import { SessionRow } from "./SessionRow";
+import { TagDialog } from "./TagDialog";
+import { VirtualList } from "./VirtualList";
+import "./sessions.css";
 
 export function Sidebar(): JSX.Element {
-  const found = useSignal<readonly SessionInfo[]>([]);
-  useEffect(() => {
-    get<Page<SessionInfo>>("/sessions", { limit: 50 }).then((page) => void (found.value = page.data), told);
-  }, []);
+  useLists();
+  useSeen();
+  useSessionCommands();
+  const list = listed.value;
+  const isTrash = filters.value.deleted;
   return (
-    <nav class="sidebar" aria-label="Sessions">
-      <ul id="list">
-        {found.value.map((one) => (
-          <li key={one.id}>
-            <a href={to.session(one.id)} aria-current={place.value.id === one.id ? "page" : undefined}>
-              {one.title ?? one.id} <small>{plural(one.messages, "message")} · {ago(one.updated_at)}</small>
-            </a>
-          </li>
-        ))}
-      </ul>
+    <nav class="sidebar sessions" aria-label="Sessions">
+      {isTrash ? (
+        <div class="sessions-head">
+          <h2>Trash</h2>
+          <a href={to.home({ deleted: null })}>Back to the sessions</a>
+        </div>
+      ) : (
+        <SearchField />
+      )}
+      <FilterBar />
+      {words.value !== "" && !isTrash ? <SearchResults list={list} words={words.value} /> : list && <List list={list} />}
+      {!isTrash && (
+        <footer class="sessions-foot">
+          <a href={to.home({ deleted: "true", q: null })}>Trash</a>
+          <button type="button" class="quiet" onClick={lookAtAll}>
+            Mark all as read
+          </button>
+        </footer>
+      )}
+      {tagging.value && <TagDialog key={tagging.value.id} target={tagging.value} onClose={() => void (tagging.value = null)} />}
     </nav>
+  );
+}
+
+/** One list for each set of filters. The one before is shown until there is something to show instead. */
+function useLists(): void {
+  const asked = filters.value;
+  useEffect(() => {
+    const made = new SessionList(asked);
+    let isShown = false;
+    const show = () => {
+      if (isShown) return;
+      isShown = true;
+      listed.peek()?.close();
+      listed.value = made;
+    };
+    if (listed.peek() === null) show();
+    const stop = onChanges({ onChange: (change) => made.onChange(change), onStart: () => void made.again() });
+    let isOver = false;
+    made.more().finally(() => isOver || show());
+    return () => {
+      isOver = true;
+      stop();
+      if (!isShown) made.close();
+    };
+  }, [asked]);
+  useEffect(
+    () => () => {
+      listed.peek()?.close();
+      listed.value = null;
+    },
+    [],
+  );
+  useEffect(() => void search(filters.value.deleted ? "" : words.value, filters.value), [words.value, filters.value]);
+}
+
+/** What is open, in a tab that is in front, is being looked at. */
+function useSeen(): void {
+  const shown = current.value;
+  useEffect(() => {
+    if (!shown) return;
+    const seen = () => {
+      if (!document.hidden) look(shown.id, entryId(shown.head));
+    };
+    seen();
+    document.addEventListener("visibilitychange", seen);
+    return () => document.removeEventListener("visibilitychange", seen);
+  }, [shown]);
+}
+
+function useSessionCommands(): void {
+  const step = (by: number) => {
+    const rows = listed.peek()?.shown ?? [];
+    const at = rows.findIndex((row) => row.id === place.peek().id);
+    const next = rows[at < 0 ? 0 : at + by];
+    if (next && !next.isDeleted) go(to.session(next.id));
+  };
+  const withTarget = (act: (one: NonNullable<ReturnType<typeof target>>) => void) => () => {
+    const one = target();
+    if (one && mayWrite.peek()) act(one);
+  };
+  const group = "Sessions";
+  useCommands(() => [
+    { id: "search", title: "Search in all sessions", group, keys: ["/", "g /"], run: focusSearch },
+    { id: "next-session", title: "Next session", group, keys: ["]"], run: () => step(1), inPalette: false },
+    { id: "previous-session", title: "Previous session", group, keys: ["["], run: () => step(-1), inPalette: false },
+    { id: "star", title: "Star the session, or take its star away", group, keys: ["."], run: withTarget((one) => void star(one)) },
+    { id: "rename", title: "Rename the session", group, keys: ["m"], run: withTarget((one) => renameInList(one.id)) },
+    { id: "tags", title: "Tags of the session", group, keys: ["l"], run: withTarget((one) => void (tagging.value = one)) },
+    { id: "trash", title: "Move the session to the trash", group, keys: ["#"], run: withTarget((one) => void trash(one)) },
+    { id: "show-trash", title: "Show the trash", group, keys: ["g t"], run: () => go(to.home({ deleted: "true", q: null })) },
+    { id: "starred", title: "Show starred sessions", group, keys: ["g ."], run: () => setFilter({ tag: "starred", deleted: null }) },
+    { id: "clear-filters", title: "Show all sessions, without filters", group, run: () => setFilter({ ...NO_FILTER, q: null, deleted: null }) },
+    { id: "mark-read", title: "Mark all sessions as read", group, run: lookAtAll },
+    ...MENUS.map(({ name, title }) => ({
+      id: `filter-${name}`,
+      title: `Filter sessions by ${title.toLowerCase()}`,
+      group,
+      run: () => {
+        showsSidebar.value = true;
+        requestAnimationFrame(() => openMenu(name));
+      },
+    })),
+  ]);
+}
+
+/** Titles are edited in the list: a session that is not in it is not loaded, or hidden by filters. */
+function renameInList(id: string): void {
+  showsSidebar.value = true;
+  renaming.value = id;
+}
+
+function focusSearch(): void {
+  showsSidebar.value = true;
+  requestAnimationFrame(() => {
+    const field = document.getElementById("search") as HTMLInputElement | null;
+    field?.focus();
+    field?.select();
+  });
+}
+
+/** Milliseconds after a letter, until it is searched. */
+const PAUSE = 60;
+
+function SearchField(): JSX.Element {
+  const [text, setText] = useState(words.value);
+  const timer = useRef(0);
+  const sent = useRef(words.value);
+  // Another address has other words; what is being typed is not to be taken away by its own address.
+  useEffect(() => {
+    if (words.value !== sent.current) setText(words.value);
+    sent.current = words.value;
+  }, [words.value]);
+  const type = (typed: string) => {
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => {
+      sent.current = typed.trim();
+      if (sent.current !== words.peek()) setFilter({ q: sent.current || null });
+    }, PAUSE);
+  };
+  return (
+    <div class="sessions-head" role="search">
+      <input
+        id="search"
+        type="search"
+        placeholder="Search in all sessions"
+        aria-label="Search in all sessions"
+        aria-keyshortcuts="/"
+        autocomplete="off"
+        spellcheck={false}
+        value={text}
+        onInput={(event) => type(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          const first = () => document.querySelector<HTMLAnchorElement>("#found a.sessions-hit, #found a, #list a");
+          if (event.key === "Escape") {
+            event.stopPropagation();
+            if (text) type("");
+            else event.currentTarget.blur();
+          } else if (event.key === "ArrowDown") {
+            event.preventDefault();
+            first()?.focus();
+          } else if (event.key === "Enter" && found.peek()?.words === text.trim()) first()?.click();
+        }}
+      />
+      <kbd aria-hidden="true">/</kbd>
+    </div>
+  );
+}
+
+function List({ list }: { list: SessionList }): JSX.Element {
+  const version = list.version.value;
+  const rows = list.shown;
+  const wanted = useSignal<string | null>(null);
+  wanted.value = place.value.id;
+  if (rows.length === 0) return <Empty list={list} />;
+  return (
+    <div class="sessions-body" onPointerMove={() => list.hold()}>
+      <VirtualList
+        id="list"
+        label={list.filters.deleted ? "Trash" : "Sessions"}
+        items={rows}
+        version={version}
+        keyOf={keyOf}
+        draw={(row) => <SessionRow row={row} list={list} />}
+        hasMore={list.hasMore}
+        onEnd={() => void list.more()}
+        wanted={wanted.value}
+      />
+    </div>
+  );
+}
+
+function Empty({ list }: { list: SessionList }): JSX.Element {
+  const state = list.state.value;
+  return (
+    <div class="sessions-body">
+      <ul id="list" class="unseen" aria-label="Sessions" />
+      <div class="sessions-empty" role="status">
+        {state === "loading" && <p class="unseen">Reading the sessions…</p>}
+        {state === "failed" && (
+          <>
+            <p>The sessions could not be read.</p>
+            <button type="button" onClick={() => void list.more()}>
+              Try again
+            </button>
+          </>
+        )}
+        {state === "ready" && list.filters.deleted && <p>The trash is empty.</p>}
+        {state === "ready" && !list.filters.deleted && isFiltered.value && (
+          <>
+            <p>No session is like that.</p>
+            <button type="button" onClick={() => setFilter(NO_FILTER)}>
+              Clear the filters
+            </button>
+          </>
+        )}
+        {state === "ready" && !list.filters.deleted && !isFiltered.value && (
+          <>
+            <p>There is no session yet.</p>
+            <p>
+              <code>clew import --scan</code> brings those of your agents.
+            </p>
+          </>
+        )}
+      </div>
+    </div>
   );
 }
