@@ -1,8 +1,8 @@
 // The frame: sessions at the left, what is looked at in the middle, what belongs to it at the right.
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
+import { onChanges } from "../api/changes";
 import { get, isShare, me, online, session as at } from "../api/client";
-import { follow } from "../api/stream";
 import type { SessionInfo } from "../api/types";
 import { Compare } from "../compare/Compare";
 import { Handoff } from "../handoff/Handoff";
@@ -100,9 +100,9 @@ function useCurrent(id: string | null): void {
     // The stream of the store says that it changed; what changed is read then, at most four times a second.
     const stop = isShare()
       ? () => undefined
-      : follow("/live", {
-          onFrame: (frame) => {
-            if (waiting || frame.data?.session !== id) return;
+      : onChanges({
+          onChange: (change) => {
+            if (waiting || change.session !== id) return;
             waiting = true;
             setTimeout(() => read().catch(() => undefined), 250);
           },

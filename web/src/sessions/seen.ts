@@ -22,7 +22,6 @@ function stored(): Seen | null {
 }
 
 const seen = signal<Seen>(stored() ?? { from: Date.now(), heads: new Map() });
-if (stored() === null) keep(seen.value);
 
 function keep(value: Seen): void {
   seen.value = value;
