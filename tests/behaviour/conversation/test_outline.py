@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -98,8 +101,51 @@ def test_what_is_remembered_of_one_path_is_not_told_of_another(store: Store, s: 
     assert s.outline().items == ()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_was_done_the_outline_is_that_of_the_entries(store: Store, s: Session, seed: int) -> None:
+    """What is remembered, what is found by its place and what is read in order are all the same."""
+    dice = random.Random(seed)
+    sessions = [s]
+    for step in range(40):
+        one = dice.choice(sessions)
+        end = one.head.position
+        match dice.choice(["say", "say", "work", "rewind", "compact", "truncate", "fork", "undo"]):
+            case "say":
+                one.append(*(user(f"{step}.{n}") for n in range(dice.randint(1, 4))))
+            case "work":
+                one.append(*(assistant(f"{step}.{n}") for n in range(dice.randint(1, 90))))
+            case "rewind" if end > 0:
+                one.rewind(dice.randint(0, end))
+            case "compact" if end > 0:
+                one.compact(f"all before {step}")
+            case "truncate" if end > 0:
+                one.truncate(dice.randint(0, 3))
+            case "fork" if end > 0:
+                sessions.append(one.fork(f"f{step}", at=dice.randint(0, end)))
+            case "undo" if any(move.next == "undo" for move in one.moves()):
+                one.undo()
+            case _:
+                continue
+        looked = dice.choice(sessions)
+        at = dice.choice([None, max(0, looked.head.position // 2)]) if looked.head.position > 0 else None
+        told = [(item.kind, item.text, item.id, item.at) for item in looked.outline(at=at).items]
+        assert told == list(_naive(looked, at))
+
+
+def _naive(s: Session, at: int | None) -> Iterator[tuple[str, str, str, datetime]]:
+    for entry in s.entries(at=at):
+        message = entry.message
+        if entry.kind == "message" and message["role"] == "user":
+            yield "prompt", message["content"], entry.id, entry.time
+        elif entry.kind == "compaction":
+            yield "compaction", message["messages"][0]["content"], entry.id, entry.time
+        elif entry.kind == "truncation":
+            yield "truncation", "", entry.id, entry.time
+
+
 def test_many_prompts_are_read_in_pages(store: Store, s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where almost every entry is a prompt, all is read in order; the outline is the same."""
+    monkeypatch.setattr(outlines, "_places", None)  # it is not called
     monkeypatch.setattr(outlines, "PAGE", 7)
     monkeypatch.setattr(outlines, "PAGE_BYTES", 200)
     s.append(*(user(f"prompt {number}") for number in range(150)))
@@ -107,6 +153,17 @@ def test_many_prompts_are_read_in_pages(store: Store, s: Session, monkeypatch: p
     s.append(*(user(f"again {number}") for number in range(10)))
     texts = [item.text for item in fresh(store, s).items]
     assert texts == [f"prompt {n}" for n in range(121)] + [f"again {n}" for n in range(10)]
+
+
+def test_few_prompts_are_found_without_reading_what_lies_between(
+    store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlines, "_scan", None)  # it is not called
+    for number in range(3):
+        s.append(user(f"{number}"), *(assistant("step " * 100) for _ in range(60)))
+    s.rewind(100)
+    s.append(user("again"))
+    assert [item.text for item in fresh(store, s).items] == ["0", "1", "again"]
 
 
 def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) -> None:
@@ -117,11 +174,38 @@ def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) 
     assert lines(s.outline()) == [("prompt", "newest", 2)]
 
 
-def test_it_remembers_no_more_than_it_may(store: Store, s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_branches_of_a_tree_are_remembered(
+    store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks for each of them again and again, and for places on their way."""
+    leaves = []
+    for number in range(4):
+        s.append(*(user(f"{number}.{step}") for step in range(5)))
+        leaves.append(s.head)
+        s.rewind(3)
+    told = [lines(s.outline(at=leaf)) for leaf in leaves]
+    for place in range(9):
+        s.outline(at=place % 4)
+    monkeypatch.setattr(outlines, "_line", None)  # nothing is read again
+    assert [lines(s.outline(at=leaf)) for leaf in leaves] == told
+    assert told[2][-1] == ("prompt", "2.4", 8)
+
+
+def test_it_remembers_no_more_than_it_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlines, "MOST_KEPT", 10)
     for number in range(5):
         one = store.session(f"s{number}")
         one.append(*(user(f"{number}") for _ in range(6)))
         one.outline()
-    kept = store._engine.service(outlines.Outlines)._known
-    assert len(kept) == 1
+        one.rewind(0)
+        one.append(*(user(f"{number}") for _ in range(6)))
+        one.outline()
+    service = store._engine.service(outlines.Outlines)
+    assert len(service._known) == 1
+    assert service._size() <= 10
+    monkeypatch.setattr(outlines, "MOST_KEPT", 1000)
+    for number in range(20):
+        one.rewind(0)
+        one.append(user(f"{number}"))
+        one.outline()
+    assert [len(paths) for paths in service._known.values()] == [outlines.MOST_PATHS]

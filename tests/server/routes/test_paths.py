@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 
@@ -72,6 +73,28 @@ def test_the_outline_of_another_branch(session: clew.Session, client: httpx.Clie
     assert told(at="start") == []
     missing = client.get(f"{S}/a%2Fb%20%C3%BC/outline", params={"at": "nothing"})
     assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("UPDATE entries SET body = zeroblob(5) WHERE (key & 4294967295) = 61", ["0", "2"]),
+        ("DELETE FROM entries WHERE (key & 4294967295) = 121", ["0", "1", "2"]),
+        ("UPDATE entries SET last_user_turn = 999 WHERE (key & 4294967295) = 121", ["0", "1", "2"]),
+    ],
+)
+def test_an_entry_that_is_damaged_costs_no_more_than_its_line(
+    server: Running, client: httpx.Client, damage: str, told: list[str]
+) -> None:
+    long = server.store.create("long")
+    for number in range(3):
+        long.append(user(f"{number}"), *(assistant("step " * 50) for _ in range(60)))
+    connection = apsw.Connection(server.store.location)
+    connection.execute(damage)
+    connection.close()
+    answer = client.get(f"{S}/long/outline")
+    assert answer.status_code == 200, answer.text
+    assert [one["text"] for one in answer.json()["data"]] == told
 
 
 def test_a_bound_token_reads_no_outline_of_another_one(server: Running, bound: httpx.Client) -> None:

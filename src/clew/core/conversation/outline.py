@@ -32,13 +32,18 @@ from clew.model import Json, Outline, OutlineItem, OutlineKind, utc
 LONGEST: Final = 120
 """Letters of a line."""
 LOOKED_AT: Final = 4 * LONGEST
-DENSE: Final = 6
-"""With more than one prompt in so many entries it is faster to read them all."""
+PER_LINE: Final = 40.0
+PER_ENTRY: Final = 3.0
+PER_BYTE: Final = 0.004
+"""About how many microseconds it takes to find one line by its place, to read one entry of many, and to
+unpack one byte of them. With many prompts in few entries it is faster to read all."""
 PAGE: Final = 1000
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Entries that are held at once, and how large they may be together."""
+MOST_PATHS: Final = 8
+"""Paths of one tree that are remembered,"""
 MOST_KEPT: Final = 200_000
-"""Lines that are remembered, of all outlines together."""
+"""and lines of all trees together."""
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
@@ -60,11 +65,11 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class Outlines:
-    """Makes outlines of one store, and remembers the last one of each tree. Safe from any thread."""
+    """Makes outlines of one store, and remembers some paths of each tree. Safe from any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[int, _Known] = OrderedDict()
+        self._known: OrderedDict[int, tuple[_Known, ...]] = OrderedDict()
 
     def stop(self) -> None:
         """There is nothing to stop."""
@@ -82,35 +87,42 @@ class Outlines:
         return Outline(items=tuple(items), entries=row.head.position + 1, head=head)
 
     def _lines(self, reader: Reader, row: SessionRow) -> list[_Line]:
+        head, segments = row.head, path_of(reader, row.head)
         if reader.get_record(STORE_WIDE, "retention", removed_name(row.tree)) is not None:
             # Messages were taken away, and their hashes were kept: what is remembered may say too much.
-            self._forget(row.tree)
-            return _read(reader, row.head, path_of(reader, row.head), 0)
-        segments = path_of(reader, row.head)
+            with self._lock:
+                self._known.pop(row.tree, None)
+            return _read(reader, head, segments, 0)
         parts = [(reader.get_branch(part.branch).uid, part.first, part.last) for part in segments]
         with self._lock:
-            known = self._known.get(row.tree)
-        old, first = ([], 0) if known is None else _shared(reader, known, parts, segments)
-        lines = old + _read(reader, row.head, segments, first)
-        self._keep(row.tree, _Known(parts, lines, row.head.position, row.head.digest))
+            known = self._known.get(row.tree, ())
+        best = max(known, key=lambda one: _last_shared(one, parts), default=None)
+        old, first = ([], 0) if best is None else _shared(reader, best, parts, segments)
+        lines = old + _read(reader, head, segments, first)
+        if best is not None and first and _last_shared(best, parts) == head.position:
+            self._keep(row.tree, best, instead=best)  # it has all of this path
+        else:
+            has_grown = best is not None and first == best.last + 1
+            new = _Known(parts, lines, head.position, head.digest)
+            self._keep(row.tree, new, instead=best if has_grown else None)
         return lines
 
-    def _keep(self, tree: int, known: _Known) -> None:
+    def _keep(self, tree: int, known: _Known, instead: _Known | None) -> None:
+        """Remember a path. `instead`: it begins with all of this one, which is not needed any more."""
         with self._lock:
-            self._known[tree] = known
-            self._known.move_to_end(tree)
-            while len(self._known) > 1 and sum(len(one.lines) for one in self._known.values()) > MOST_KEPT:
+            others = [one for one in self._known.pop(tree, ()) if one is not instead]
+            self._known[tree] = (known, *others[: MOST_PATHS - 1])
+            while len(self._known) > 1 and self._size() > MOST_KEPT:
                 self._known.popitem(last=False)
+            if self._size() > MOST_KEPT:
+                self._known[tree] = (known,)
 
-    def _forget(self, tree: int) -> None:
-        with self._lock:
-            self._known.pop(tree, None)
+    def _size(self) -> int:
+        return sum(len(one.lines) for paths in self._known.values() for one in paths)
 
 
-def _shared(
-    reader: Reader, known: _Known, parts: list[tuple[str, int, int]], segments: Sequence[Segment]
-) -> tuple[list[_Line], int]:
-    """The lines of a path that are known already, and the position from which on it has to be read."""
+def _last_shared(known: _Known, parts: Sequence[tuple[str, int, int]]) -> int:
+    """The last position that two paths have in common, by the names of their branches; -1: none."""
     last = -1
     for (uid, first, end), (own, own_first, own_end) in zip(known.parts, parts, strict=False):
         if (uid, first) != (own, own_first):
@@ -118,10 +130,21 @@ def _shared(
         last = min(end, own_end)
         if end != own_end:
             break
+    return last
+
+
+def _shared(
+    reader: Reader, known: _Known, parts: Sequence[tuple[str, int, int]], segments: Sequence[Segment]
+) -> tuple[list[_Line], int]:
+    """The lines of a path that are known already, and the position from which on it has to be read."""
+    last = _last_shared(known, parts)
     lines = known.lines[: bisect_right(known.lines, last, key=lambda line: line.item.position)]
-    digest = known.digest if last == known.last else b""
-    if not digest:
-        last, digest = (lines[-1].item.position, lines[-1].digest) if lines else (-1, b"")
+    if last == known.last:
+        digest = known.digest
+    elif lines:
+        last, digest = lines[-1].item.position, lines[-1].digest
+    else:
+        return [], 0
     # The names of branches say it already. The hash says it whatever happened to the store.
     if last < 0 or tip_before(reader, segments, last + 1).digest != digest:
         return [], 0
@@ -133,26 +156,26 @@ def _shared(
 
 def _read(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[_Line]:
     """The lines of a path from a position on."""
-    found: Iterator[tuple[str, EntryRow]]
-    try:
-        places = _places(reader, head, segments, first)
-    except CorruptError:
-        places = None  # an entry is missing, and with it the way to those before
-    if places is None:
-        found = _scan(reader, segments, first, head.position)
-    else:
-        found = _single(reader, segments, places)
+    found: Iterator[tuple[str, EntryRow]] | None = None
+    before = tip_before(reader, segments, first)
+    entries, size = head.position - before.position, head.size - before.size
+    lines = (entries * PER_ENTRY + size * PER_BYTE) / PER_LINE
+    if head.turns - before.turns <= lines:
+        try:
+            found = _single(reader, segments, _places(reader, head, segments, first))
+        except CorruptError:
+            pass  # an entry is missing, and with it the way to those before
+    found = found or _scan(reader, segments, first, head.position)
     return [line for uid, entry in found if (line := _line(uid, entry)) is not None]
 
 
-def _places(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[int] | None:
-    """The positions of prompts and marks, oldest first. None: there are so many that all is to be read."""
-    most = (head.position + 1 - first) // DENSE + 100
+def _places(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[int]:
+    """The positions of prompts and marks, oldest first."""
     places: list[int] = []
     tip = head
     while (place := max(tip.last_user_turn, tip.view_start)) >= first:
-        if place > tip.position or len(places) >= most:
-            return None
+        if place > tip.position:
+            raise CorruptError(f"entry {tip.position} names a prompt that comes later")
         places.append(place)
         tip = tip_before(reader, segments, place)
     places.reverse()
@@ -212,9 +235,15 @@ def _line(uid: str, entry: EntryRow) -> _Line | None:
         position=entry.position,
         kind=kind,
         at=utc(entry.time),
-        text=snippet(visible_line(text[:LOOKED_AT]), LONGEST),
+        text=_short(text),
     )
     return _Line(item, entry.digest)
+
+
+def _short(text: str) -> str:
+    """On one line, and nothing in it acts."""
+    text = text[:LOOKED_AT]
+    return snippet(text if text.isprintable() else visible_line(text), LONGEST)
 
 
 def _first_words(content: dict[str, Json]) -> str:
@@ -235,7 +264,7 @@ def _checkpoints(reader: Reader, row: SessionRow) -> list[OutlineItem]:
             position=one.position,
             kind="checkpoint",
             at=one.created_at,
-            text=snippet(visible_line(one.name), LONGEST),
+            text=_short(one.name),
             snapshot=one.snapshot,
         )
         for one in found
