@@ -1,0 +1,433 @@
+"""The list of sessions: it shows all of them as they are now, finds what was said, and what is done to one is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import clew
+from tests.server.conftest import Running
+from tests.server.page.conftest import sign_in
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Locator, Page
+
+Visit = Callable[..., "Page"]
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def say(store: clew.Store, id: str, *texts: str, cost: str | None = None, **settings: Any) -> clew.Session:
+    """A session in which a person says something."""
+    session = store.create(id, **settings)
+    session.append(*({"role": "user", "content": text} for text in texts or ("Hello",)))
+    if cost is not None:
+        session.add_usage(model="m-1", input_tokens=10, output_tokens=5, cost=cost)
+    return session
+
+
+def row(page: Page, text: str, **options: Any) -> Locator:
+    return page.locator("#list li", has_text=text, **options)
+
+
+def at(page: Page, place: int, text: str) -> None:
+    """Wait until a session stands at this place of the list."""
+    page.locator(f"#list li[aria-posinset='{place}']", has_text=text).wait_for()
+
+
+def length(page: Page, count: int) -> None:
+    """Wait until the list has so many rows, and no more are to be read."""
+    page.locator(f"#list li[aria-setsize='{count}']").first.wait_for()
+
+
+def query_of(page: Page) -> str:
+    found: str = page.evaluate("location.search")
+    return found
+
+
+# -- the list is live
+
+
+def test_two_tabs_show_what_happens_without_being_loaded_again(
+    server: Running, visit: Visit, context: BrowserContext
+) -> None:
+    store = server.store
+    say(store, "old", title="An old session", workspace="/home/ada/webshop", metadata={"agent": "codex"})
+    tabs = [visit(), visit()]
+    for tab in tabs:
+        row(tab, "webshop · codex · 1 message").wait_for()
+    new = say(store, "new", title="A new session")
+    for tab in tabs:
+        at(tab, 1, "A new session")
+        at(tab, 2, "An old session")
+    with new.run("go"):
+        for tab in tabs:
+            row(tab, "running").wait_for()
+    store.get("old").append({"role": "user", "content": "It goes on"})
+    for tab in tabs:
+        at(tab, 1, "An old session")
+        row(tab, "running").wait_for(state="detached")
+    new.update(title="Another name", tags=("later",))
+    for tab in tabs:
+        row(tab, "Another name").locator(".sessions-tag", has_text="later").wait_for()
+    store.delete("new")
+    for tab in tabs:
+        row(tab, "Another name").wait_for(state="detached")
+        length(tab, 1)
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_a_session_that_needs_somebody_has_a_mark_with_words(server: Running, visit: Visit, status: str) -> None:
+    session = say(server.store, "a", title="Needs you")
+    if status == "failed":
+        session.fail("no more money")
+    else:
+        run = session.run("go", lease=1.0, detached=True)
+        del run
+    page = visit("/")
+    mark = row(page, "Needs you").locator(f".sessions-mark-{status}")
+    mark.wait_for()
+    assert status in (mark.text_content() or "")
+
+
+def test_an_empty_store_says_where_sessions_come_from(page: Page) -> None:
+    page.get_by_text("There is no session yet.").wait_for()
+    page.locator("code", has_text="clew import --scan").wait_for()
+
+
+def test_the_first_session_takes_the_place_of_the_advice(server: Running, page: Page) -> None:
+    page.get_by_text("There is no session yet.").wait_for()
+    say(server.store, "first", title="The first one")
+    at(page, 1, "The first one")
+
+
+# -- search
+
+
+def test_search_as_you_type_marks_the_words_and_enter_opens_the_place(server: Running, visit: Visit) -> None:
+    store = server.store
+    say(store, "other", "Something else", title="Not this one")
+    session = say(store, "auth", "Hello", "The login <b>loops</b> when the token expires", title="Fix it")
+    page = visit()
+    row(page, "Fix it").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("login lo")
+    hit = page.locator("#found a.sessions-hit")
+    hit.locator("mark", has_text="login").wait_for()
+    assert "<b>loops</b>" in (hit.text_content() or ""), "what was said is text"
+    assert page.locator("#found section").count() == 1
+    page.keyboard.type("ops")
+    page.locator("#found mark", has_text="loops").wait_for()
+    assert query_of(page) == "?q=login+loops"
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/s/auth\?q=login\+loops#"))
+    assert page.evaluate("location.hash.slice(1)") == session.entries()[1].id
+    page.locator("#search").press("Escape")
+    row(page, "Not this one").wait_for()
+    assert query_of(page) == ""
+
+
+def test_search_finds_what_a_tool_said(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", title="Ran the tests")
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "pytest"}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "ZeroDivisionError in shop.py"}
+    session.append({"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
+    page = visit("/?q=zerodivisionerror")
+    hit = page.locator("#found a.sessions-hit")
+    hit.locator("mark", has_text="ZeroDivisionError").wait_for()
+    assert (hit.locator("small").text_content() or "").startswith("Tool")
+
+
+def test_a_search_without_hits_says_how_to_search(server: Running, visit: Visit) -> None:
+    say(server.store, "a")
+    page = visit("/?q=nowhere")
+    page.get_by_text("Nothing has these words.").wait_for()
+
+
+def test_a_hit_on_another_branch_leads_to_that_branch(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", "Start", "A forgotten idea")
+    entry = session.entries()[1].id
+    session.rewind(session.entries()[0].id)
+    page = visit("/?q=forgotten")
+    page.locator("#found a", has_text="another branch").click()
+    page.wait_for_url(re.compile(rf"/s/a\?q=forgotten&at={re.escape(entry)}#"))
+
+
+# -- filters
+
+
+def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit) -> None:
+    store = server.store
+    say(store, "a", title="Alpha", workspace="/w/shop", model="m-1", metadata={"agent": "codex"}, cost="2.50")
+    say(store, "b", title="Beta", workspace="/w/shop", metadata={"agent": "cline"}, tags=("urgent",))
+    say(store, "c", title="Gamma", workspace="/w/blog", metadata={"agent": "codex"}).fail("no")
+    page = visit()
+    length(page, 3)
+
+    def choose(name: str, value: str) -> None:
+        page.locator(f"#filter-{name}").click()
+        page.locator(".popover:popover-open button", has_text=value).click()
+
+    choose("agent", "codex")
+    length(page, 2)
+    choose("project", "shop")
+    length(page, 1)
+    at(page, 1, "Alpha")
+    assert query_of(page) == "?agent=codex&project=shop"
+    page.reload()
+    length(page, 1)
+    at(page, 1, "Alpha")
+    page.get_by_role("button", name="Clear", exact=True).click()
+    length(page, 3)
+    assert query_of(page) == ""
+    for name, value, title, query in [
+        ("model", "m-1", "Alpha", "?model=m-1"),
+        ("status", "failed", "Gamma", "?status=failed"),
+        ("tag", "urgent", "Beta", "?tag=urgent"),
+        ("cost", "$1 or more", "Alpha", "?min_cost=1"),
+    ]:
+        choose(name, value)
+        length(page, 1)
+        at(page, 1, title)
+        assert query_of(page) == query
+        page.get_by_role("button", name=f"Do not filter by {name}").click()
+        length(page, 3)
+    choose("date", "Last 7 days")
+    page.wait_for_url("**/?since=7d")
+    length(page, 3)
+
+
+def test_a_session_comes_and_goes_as_it_answers_to_the_filters(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", title="Alpha")
+    page = visit("/?tag=urgent")
+    page.get_by_text("No session is like that.").wait_for()
+    session.update(tags=("urgent",))
+    at(page, 1, "Alpha")
+    session.update(tags=())
+    page.get_by_text("No session is like that.").wait_for()
+    page.get_by_role("button", name="Clear the filters").click()
+    at(page, 1, "Alpha")
+
+
+# -- subagents
+
+
+def test_subagents_are_folded_below_their_parent_which_sums_them_up(server: Running, visit: Visit) -> None:
+    store = server.store
+    say(store, "main", title="The whole task", cost="1")
+    say(store, "sub", title="Look around", cost="0.25", metadata={"parent": "main"})
+    page = visit()
+    length(page, 1)
+    parent = row(page, "The whole task")
+    parent.locator(".sessions-cost", has_text="$1.25").wait_for()
+    parent.get_by_role("button", name="1 subagent").click()
+    at(page, 2, "Look around")
+    length(page, 2)
+    say(store, "sub-2", title="Write it", cost="0.50", metadata={"parent": "main"})
+    row(page, "Write it").wait_for()
+    parent.locator(".sessions-cost", has_text="$1.75").wait_for()
+    parent.get_by_role("button", name="2 subagents").click()
+    length(page, 1)
+
+
+# -- what can be done
+
+
+def test_a_star_by_key_and_by_button(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", title="Alpha", tags=("later",))
+    page = visit("/s/a")
+    at(page, 1, "Alpha")
+    page.locator("#transcript").wait_for()
+    page.keyboard.press(".")
+    row(page, "starred").wait_for()
+    assert session.info.tags == ("later", "starred")
+    row(page, "Alpha").hover()
+    page.get_by_role("button", name="Star Alpha").click()
+    row(page, "starred").wait_for(state="detached")
+    assert session.info.tags == ("later",)
+
+
+def test_a_title_is_edited_in_its_place(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", title="Alpha")
+    page = visit()
+    row(page, "Alpha").hover()
+    act(page, "Alpha", "Rename")
+    field = page.get_by_label("Title")
+    field.fill("Never mind")
+    field.press("Escape")
+    row(page, "Alpha").wait_for()
+    act(page, "Alpha", "Rename")
+    field.fill("Beta")
+    field.press("Enter")
+    row(page, "Beta").wait_for()
+    assert session.info.title == "Beta"
+
+
+def act(page: Page, title: str, action: str) -> None:
+    """Choose from the menu of a row."""
+    row(page, title).hover()
+    page.get_by_role("button", name=f"Actions for {title}").click()
+    page.locator(".popover:popover-open button", has_text=action).click()
+
+
+def test_tags_are_added_and_taken_away(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", title="Alpha", tags=("old",))
+    page = visit()
+    act(page, "Alpha", "Tags")
+    page.get_by_role("button", name="Take the tag old away").click()
+    page.get_by_label("New tag").fill("release 2")
+    page.get_by_role("button", name="Save").click()
+    row(page, "Alpha").locator(".sessions-tag", has_text="release 2").wait_for()
+    assert session.info.tags == ("release 2",)
+
+
+def test_the_trash_takes_subagents_along_and_undo_brings_all_back(server: Running, visit: Visit) -> None:
+    store = server.store
+    say(store, "main", title="Alpha")
+    say(store, "sub", title="Beta", metadata={"parent": "main"})
+    say(store, "other", title="Gamma")
+    page = visit("/s/main")
+    length(page, 2)
+    page.locator("#transcript").wait_for()
+    page.keyboard.press("#")
+    page.get_by_text("Moved to the trash, with 1 subagent.").wait_for()
+    length(page, 1)
+    page.wait_for_url("**/")
+    assert (store.find("main"), store.find("sub")) == (None, None)
+    page.get_by_role("button", name="Undo").click()
+    length(page, 2)
+    page.wait_for_url("**/s/main")
+    assert store.get("sub").info.parent == "main"
+
+
+def test_the_trash_shows_what_is_in_it_and_gives_it_back(server: Running, visit: Visit) -> None:
+    store = server.store
+    say(store, "a", title="Alpha")
+    say(store, "b", title="Beta")
+    store.delete("a")
+    page = visit()
+    length(page, 1)
+    page.get_by_role("link", name="Trash").click()
+    at(page, 1, "Alpha")
+    assert query_of(page) == "?deleted=true"
+    page.get_by_role("button", name="Restore Alpha").click()
+    page.get_by_text("The trash is empty.").wait_for()
+    assert store.get("a").info.title == "Alpha"
+    page.get_by_role("link", name="Back to the sessions").click()
+    length(page, 2)
+
+
+def test_who_may_only_read_is_offered_nothing_that_changes(
+    server: Running, new_context: Callable[..., BrowserContext], problems: list[str]
+) -> None:
+    say(server.store, "a", title="Alpha")
+    with server.client() as client:
+        token = client.post("/api/v1/tokens", json={"name": "reader", "scopes": ["read"]}).json()["token"]
+    page = new_context().new_page()
+    page.goto(server.url)
+    page.locator("#token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    row(page, "Alpha").hover()
+    assert row(page, "Alpha").get_by_role("button").count() == 0
+    problems.clear()  # nobody was signed in at first: 401
+
+
+# -- keys, and what was seen
+
+
+def test_keys_go_up_and_down_the_list(server: Running, visit: Visit) -> None:
+    for id in "cba":
+        say(server.store, id, title=f"Session {id}")
+    page = visit("/s/a")
+    length(page, 3)
+    page.locator("#transcript").wait_for()
+    page.keyboard.press("]")
+    page.wait_for_url("**/s/b")
+    page.locator("#list a[aria-current]", has_text="Session b").wait_for()
+    page.keyboard.press("]")
+    page.wait_for_url("**/s/c")
+    page.keyboard.press("[")
+    page.wait_for_url("**/s/b")
+
+
+def test_a_session_that_went_on_is_marked_until_it_is_looked_at(server: Running, visit: Visit) -> None:
+    store = server.store
+    for id in ("a", "b"):
+        say(store, id, title=f"Session {id}")
+    page = visit("/s/a")
+    page.locator("#list a[aria-current]", has_text="Session a").wait_for()
+    assert page.locator(".is-unread").count() == 0
+    store.get("b").append({"role": "user", "content": "More"})
+    unread = page.locator(".is-unread", has_text="Session b")
+    unread.wait_for()
+    page.reload()
+    unread.wait_for()
+    unread.locator("a").click()
+    page.wait_for_url("**/s/b")
+    unread.wait_for(state="detached")
+    page.locator("#list li", has_text="Session a").locator("a").click()
+    page.locator("#list a[aria-current]", has_text="Session a").wait_for()
+    assert page.locator(".is-unread").count() == 0
+
+
+# -- many, and narrow
+
+
+def test_two_thousand_sessions_are_scrolled_with_few_rows_in_the_document(server: Running, visit: Visit) -> None:
+    def fill(store: clew.Store) -> None:
+        for number in range(2000):
+            store.create(f"s{number:04}", title=f"Session number {number:04}").append({"role": "user", "content": "x"})
+
+    server.store.transact(fill)
+    page = visit()
+    at(page, 1, "Session number 1999")
+    most = 0
+    last = row(page, "Session number 0000")
+    while last.count() == 0:
+        page.locator(".sessions-scroll").evaluate("one => { one.scrollTop = one.scrollHeight; }")
+        most = max(most, page.locator("#list li").count())
+        page.locator("#list").evaluate("() => new Promise(requestAnimationFrame)")
+    assert most < 60
+    length(page, 2000)
+    last.locator("a").focus()
+    page.keyboard.press("Home")
+    at(page, 1, "Session number 1999")
+    page.locator("#list a:focus", has_text="Session number 1999").wait_for()
+    page.keyboard.press("ArrowDown")
+    page.locator("#list a:focus", has_text="Session number 1998").wait_for()
+
+
+def test_what_comes_above_does_not_move_what_is_looked_at(server: Running, visit: Visit) -> None:
+    store = server.store
+    for number in range(100):
+        say(store, f"s{number:02}", title=f"Number {number:02}")
+    page = visit()
+    at(page, 1, "Number 99")
+    scroll = page.locator(".sessions-scroll")
+    scroll.evaluate("one => { one.scrollTop = 40 * one.querySelector('li').offsetHeight; }")
+    looked_at = row(page, "Number 55")
+    looked_at.wait_for()
+    before = looked_at.bounding_box()
+    say(store, "new", title="On top")
+    page.locator("#list li[aria-posinset='46']", has_text="Number 55").wait_for()
+    after = looked_at.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(before["y"] - after["y"]) < 2
+
+
+def test_a_phone_shows_the_list_alone_and_then_the_session_alone(
+    server: Running, new_context: Callable[..., BrowserContext], problems: list[str]
+) -> None:
+    say(server.store, "a", title="Alpha")
+    page = sign_in(server, new_context(**PHONE), problems)
+    box = row(page, "Alpha").bounding_box()
+    assert box is not None
+    assert box["width"] == 390
+    row(page, "Alpha").locator("a").tap()
+    page.locator("#transcript").wait_for()
+    assert not page.locator("#list").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
