@@ -41,6 +41,7 @@ SCRIPTS = {
     "felt": "cli.felt",
     "serving": "serving",
     "live": "live",
+    "page": "page",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"

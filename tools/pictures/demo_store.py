@@ -51,6 +51,7 @@ def small_sessions() -> Iterator[Small]:
 
 def make(directory: Path, now: datetime) -> Path:
     """Write the store and its files into a directory; gives the path of the store."""
+    directory.mkdir(parents=True, exist_ok=True)
     path = directory / "clew.db"
     clock = Clock(now)
     with Store(connect(f"sqlite:///{path}", durability="process"), clock=clock) as store:
@@ -95,8 +96,7 @@ def main() -> None:
     options.add_argument("directory", type=Path, help="an empty directory, or one that does not exist yet")
     options.add_argument("--now", type=datetime.fromisoformat, default=datetime.now(UTC))
     given = options.parse_args()
-    given.directory.mkdir(parents=True, exist_ok=True)
-    if any(given.directory.iterdir()):
+    if given.directory.exists() and any(given.directory.iterdir()):
         options.error(f"{given.directory} is not empty")
     print(make(given.directory, given.now))
 

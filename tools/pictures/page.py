@@ -6,6 +6,7 @@ The clock of the browser stands still at the moment for which the store was made
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +20,22 @@ from tests.server.conftest import running
 from tools.pictures.demo_store import NOW, make
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 LOOKS: Final = ("light", "dark")
 WIDE: Final = (1440, 900)
 PHONE: Final = (390, 844)
 PATIENCE: Final = 30_000
+
+
+_FONTS: Final = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <alias binding="strong"><family>DejaVu Sans</family><prefer><family>Inter</family></prefer></alias>
+  <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+</fontconfig>
+"""
+"""The page uses the font of the system, which is DejaVu Sans where no desktop is: Inter, if it is there."""
 
 
 class Names(NamedTuple):
@@ -65,16 +76,11 @@ VIEWS: Final = {
 
 
 @contextmanager
-def demo(directory: Path) -> Iterator[Callable[[str, str], Page]]:
-    """A server and a browser: a function that opens a view in a look."""
-    from playwright.sync_api import sync_playwright
-
-    path = make(directory, NOW)
-    with clew.open(str(path)) as store, running(store) as server, sync_playwright() as play:
+def demo(directory: Path, browser: Browser) -> Iterator[Callable[[str, str], Page]]:
+    """A server of the demo store: a function that opens a view in a look."""
+    contexts: list[BrowserContext] = []
+    with clew.open(str(make(directory, NOW))) as store, running(store) as server:
         names = names_of(store)
-        found = shutil.which("chromium") or shutil.which("google-chrome")
-        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        contexts: list[BrowserContext] = []
 
         def show(name: str, look: str) -> Page:
             view = VIEWS[name]
@@ -97,7 +103,6 @@ def demo(directory: Path) -> Iterator[Callable[[str, str], Page]]:
             for selector in view.ready:
                 page.locator(selector).first.wait_for(state="attached")
             view.act(page)
-            page.wait_for_load_state("load")
             return page
 
         try:
@@ -105,19 +110,29 @@ def demo(directory: Path) -> Iterator[Callable[[str, str], Page]]:
         finally:
             for context in contexts:
                 context.close()
-            browser.close()
 
 
 def made(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The pictures of these names, each with the name of its file."""
+    from playwright.sync_api import sync_playwright
+
     if not names:
         return
-    with tempfile.TemporaryDirectory() as place, demo(Path(place)) as show:
-        for name in names:
-            for look in LOOKS:
-                page = show(name, look)
-                yield f"{name}-{look}.png", photographed(page)
-                page.close()
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as play:
+        fonts = Path(place, "fonts.conf")
+        fonts.write_text(_FONTS, "utf-8")
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            args=["--no-sandbox", "--font-render-hinting=none"],
+            env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
+        )
+        with demo(Path(place, "demo"), browser) as show:
+            for name in names:
+                for look in LOOKS:
+                    page = show(name, look)
+                    yield f"{name}-{look}.png", photographed(page)
+                    page.close()
+        browser.close()
 
 
 def names_of(store: clew.Store) -> Names:
