@@ -447,8 +447,11 @@ class Store:
         role: SearchRole | None = None,
         session: str | Sequence[str] | None = None,
         workspace: str | os.PathLike[str] | None = None,
+        project: str | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
+        agent: str | None = None,
+        model: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         tools: bool = False,
@@ -469,8 +472,11 @@ class Store:
                 neither are messages that an importer found to be said in the user's name: they are `other`.
             session: Only what this session can show, or one of these, by id or alias.
             workspace: Only in sessions that work there.
+            project: Only in sessions that work in a directory of this name.
             tag: Only in sessions with this tag, or all of these.
             where: Only in sessions whose metadata has these values, as for `list`.
+            agent: Only in sessions that this program or framework writes.
+            model: Only in sessions whose setting `model` is this.
             since: Only messages of this time or later.
             until: Only messages of before this time.
             tools: Also look at the calls and results of tools.
@@ -485,8 +491,11 @@ class Store:
             role=role,
             session=session,
             workspace=workspace,
+            project=project,
             tag=tag,
             where=where,
+            agent=agent,
+            model=model,
             since=since,
             until=until,
             tools=tools,

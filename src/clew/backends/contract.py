@@ -152,6 +152,10 @@ class SessionRows(Protocol):
         that have none. `deleted`: of those in the trash. Default: a look at every session."""
         return count_sessions_by(self, column, deleted=deleted)
 
+    def workspaces(self, *, deleted: bool = False) -> list[str]:
+        """Every workspace that a session has, each once. Default: by counting them."""
+        return list(self.count_by("workspace", deleted=deleted))
+
     def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
         """Sessions, in the trash or not, whose metadata names one of these as their parent, each with that
         parent. Default: a list for each of them."""

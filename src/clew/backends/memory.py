@@ -15,6 +15,7 @@ import msgspec
 
 from clew.backends.contract import Backend, Capabilities, OnDamage, Reader, RecordKind, Transaction
 from clew.backends.rows import TAG, facets_of, limited, missing, names_from, pack_content, within
+from clew.core.log.records import PARENT
 from clew.core.log.rows import (
     EMPTY,
     ERASED,
@@ -37,7 +38,7 @@ from clew.core.log.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.messages.codec import decode_json
+from clew.core.messages.codec import decode_json, encode_json
 from clew.errors import BranchMissingError, StoreClosedError
 from clew.model import Json
 
@@ -115,6 +116,15 @@ class MemoryReader(Reader):
         rows = self._of.sessions.values()
         names = (SessionName(row.id, row.sid, row.deleted is not None) for row in rows)
         return names_from(names, first, limit, own=own)
+
+    def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+        asked = {encode_json(parent).decode(): parent for parent in parents}
+        found = []
+        for row in self._of.sessions.values():
+            for name, value in facets_of(self.get_details(row.sid)):
+                if name == PARENT and value in asked:
+                    found.append((asked[value], SessionName(row.id, row.sid, row.deleted is not None)))
+        return found
 
     def _listed(self, row: SessionRow) -> Listed:
         return Listed(row, self.get_details(row.sid), self.get_record(row.sid, "run", ""))

@@ -41,7 +41,7 @@ MODEL = ":model"
 
 _Cursor = tuple[int, str]
 _decode_cursor = msgspec.json.Decoder(_Cursor).decode
-_decode_json = msgspec.json.Decoder().decode
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 _decode_metadata: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "the metadata of a session")
@@ -134,17 +134,24 @@ def values_of(one: Listed, column: SessionColumn) -> list[str]:
         return [] if one.row.workspace is None else [one.row.workspace]
     if column == "status":
         return [str(one.row.status)]
-    return [shown_facet(column, value) for name, value in facets_of(one.details) if name == FACETS[column]]
+    return [_shown(column, value) for name, value in facets_of(one.details) if name == FACETS[column]]
 
 
-def shown_facet(column: SessionColumn, value: str) -> str:
-    """A facet as it is shown: metadata are stored as JSON."""
-    return json_text(value) if column == "agent" else value
+def counted(column: SessionColumn, rows: Iterable[tuple[Any, int]]) -> dict[str, int]:
+    """What `count_by` answers, from rows of a value, which comes as bytes, and how many have it. Values that
+    cannot be, as a damaged row has them, are left out."""
+    found: dict[str, int] = {}
+    for value, many in rows:
+        try:
+            found[_shown(column, str(value, "utf-8"))] = many
+        except (UnicodeDecodeError, TypeError, msgspec.DecodeError):
+            continue
+    return found
 
 
-def json_text(value: str) -> str:
-    """The text that a facet of metadata is."""
-    return str(_decode_json(value))
+def _shown(column: SessionColumn, value: str) -> str:
+    """A facet as it is shown: metadata are kept as JSON."""
+    return _decode_text(value) if column == "agent" else value
 
 
 def subagents_named(reader: SessionRows, parents: Sequence[str]) -> list[tuple[str, SessionName]]:

@@ -153,3 +153,70 @@ def test_the_sums_of_a_session_read_its_calls_only(
     backend: SqliteBackend, by: tuple[UsageColumn, ...]
 ) -> None:
     assert plan(backend, statements.sum_usage(by), [1, 2, 3, 4]).startswith(f"SEARCH usage USING {KEYS}")
+
+
+# -- by facets, and what counts them
+
+
+def test_a_facet_that_many_have_is_asked_of_each_session_in_order(backend: SqliteBackend) -> None:
+    facet = ("agent", '"x"')
+    found = plan(backend, *statements.listing(SessionQuery(limit=5, where=(facet,)), [facet]))
+
+    assert found.startswith("SCAN sessions USING INDEX sessions_activity")
+    assert "TEMP B-TREE" not in found
+
+
+def test_of_a_facet_that_few_have_only_these_are_sorted_and_only_a_page_is_read(
+    backend: SqliteBackend,
+) -> None:
+    found = listing_plan(backend, where=(("agent", '"x"'),)).splitlines()
+
+    assert found[0].startswith("CO-ROUTINE")
+    assert found[1] == "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"
+    assert found.index("USE TEMP B-TREE FOR ORDER BY") < min(
+        number for number, line in enumerate(found) if "details" in line
+    )
+
+
+def test_lists_by_frequent_and_rare_facets_are_in_one_order(backend: SqliteBackend) -> None:
+    """Whichever way they are found: pages too."""
+    many = statements.FREQUENT + 100
+    with backend.write() as tx:
+        for number in range(many):
+            tags = ("many", "few") if number % 500 == 0 else ("many",)
+            tx.add_session(a_session(f"s{number:04}", updated=number), Details(tags=tags))
+
+    def ids(*tags: str, **more: Any) -> list[str]:
+        with backend.read() as reader:
+            query = SessionQuery(**{"limit": 9, "tags": tags, **more})
+            return [one.row.id for one in reader.list_sessions(query)]
+
+    assert ids("many", limit=2) == [f"s{many - 1}", f"s{many - 2}"]
+    assert ids("many", limit=2, after=(5, "s0005")) == ["s0004", "s0003"]
+    few = ["s2000", "s1500", "s1000", "s0500", "s0000"]
+    assert ids("few") == ids("few", "many") == few
+    assert ids("few", limit=2, after=(1500, "s1500")) == ["s1000", "s0500"]
+    assert ids("few", limit=2, oldest=True) == ["s0000", "s0500"]
+
+
+def test_what_is_counted_for_filters_is_counted_by_indices_alone(backend: SqliteBackend) -> None:
+    assert "USING INDEX sessions_workspace" in plan(backend, statements.COUNT_WORKSPACES[False], [])
+    assert "USING PRIMARY KEY (name=?)" in plan(backend, statements.COUNT_FACETS, ["agent"])
+    assert "USING INDEX sessions_status" in plan(backend, statements.COUNT_FINISHED, [])
+    assert "USING INDEX sessions_running" in plan(backend, statements.COUNT_RUNNING, [])
+    trashed = plan(backend, statements.COUNT_TRASHED_FACETS, ["agent"])
+    assert "INDEX sessions_trash" in trashed
+    assert "USING COVERING INDEX facets_sid (sid=? AND name=?)" in trashed
+
+
+def test_from_one_workspace_to_the_next_no_session_is_walked(backend: SqliteBackend) -> None:
+    found = plan(backend, statements.WORKSPACES, [])
+
+    assert found.count("SEARCH sessions USING INDEX sessions_workspace (workspace>?)") == 2
+
+
+def test_subagents_are_found_by_the_facet_of_their_parent(backend: SqliteBackend) -> None:
+    found = plan(backend, statements.FIND_SUBAGENTS, ['["p"]', "parent"])
+
+    assert "SEARCH facets USING PRIMARY KEY (name=? AND value=?)" in found
+    assert "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)" in found

@@ -354,6 +354,188 @@ class TestListing:
         assert store.verify().ok
 
 
+class TestByProjectModelAndCost:
+    """What a page lets people filter by."""
+
+    def test_by_the_name_of_the_directory(self, store: Store) -> None:
+        """Directories of one name in several places are one project; pages lose nothing between them."""
+        for number in range(7):
+            place = ("/home/me/clew", "/srv/clew", "/home/me/other", "C:\\work\\clew")[number % 4]
+            store.create(f"s{number}", workspace=place if number % 4 < 3 else None)
+        store.create("none")
+        assert _ids(store.list(project="clew")) == ["s5", "s4", "s1", "s0"]
+        assert _all_pages(store, project="clew", limit=1) == ["s5", "s4", "s1", "s0"]
+        assert _ids(store.list(project="clew", workspace="/srv/clew")) == ["s5", "s1"]
+        assert _ids(store.list(project="other", workspace="/srv/clew")) == []
+        assert _ids(store.list(project="me")) == _ids(store.list(project="")) == []
+        store.delete("s4")
+        assert _ids(store.list(project="clew", deleted=True)) == ["s4"]
+        assert _ids(store.list(project="clew")) == ["s5", "s1", "s0"]
+
+    def test_by_the_model(self, store: Store) -> None:
+        """The setting `model`, not metadata of this name; it follows what the session says now."""
+        store.create("a", model="gpt-5")
+        store.create("b", model="gpt-5.1", metadata={"model": "gpt-5", ":model": "gpt-5"})
+        store.create("c", metadata={"model": "gpt-5"})
+        assert _ids(store.list(model="gpt-5")) == ["a"]
+        store.get("c").update(model="gpt-5")
+        store.get("a").update(model=None)
+        assert _ids(store.list(model="gpt-5")) == ["c"]
+        assert _ids(store.list(where={"model": "gpt-5"})) == ["c", "b"]
+        assert store.verify().ok
+
+    def test_by_what_it_cost_with_its_subagents(self, store: Store) -> None:
+        """At least so much, exactly; a call without a price costs nothing that is known."""
+        store.create("dear").add_usage(cost="2.50")
+        store.create("cheap").add_usage(cost="2.499999999999")
+        store.create("parent").add_usage(cost="1")
+        store.create("child", metadata={"parent": "parent"}).add_usage(cost="1")
+        store.create("grandchild", metadata={"parent": "child"}).add_usage(cost="0.5")
+        store.create("unknown").add_usage(model="no such model", input_tokens=10**9)
+        store.create("nothing")
+        assert _ids(store.list(min_cost="2.5")) == ["parent", "dear"]
+        assert _all_pages(store, min_cost="0.5", limit=1) == [
+            "grandchild",
+            "child",
+            "parent",
+            "cheap",
+            "dear",
+        ]
+        assert _ids(store.list(min_cost=1, subagents=False)) == ["parent", "cheap", "dear"]
+        assert len(store.list(min_cost=0)) == 7
+        assert _ids(store.list(min_cost=100)) == []
+
+    @pytest.mark.parametrize("cost", ["-1", "a lot", "NaN", 1.5, "1" * 9])
+    def test_a_cost_that_is_no_amount_is_refused(self, store: Store, cost: Any) -> None:
+        with pytest.raises(InvalidQueryError, match="min_cost"):
+            store.list(min_cost=cost)
+
+
+class TestUsageInLists:
+    """What sessions have used, with what they had others do."""
+
+    def test_each_session_comes_with_what_it_and_its_subagents_used(self, store: Store) -> None:
+        """The same sums as `session.usage(subagents=True)`, at any depth; without `usage`, none."""
+        parent = None
+        for number in range(30):
+            session = store.create(f"s{number:02}", metadata={"parent": parent} if parent else None)
+            session.add_usage(input_tokens=number, output_tokens=1, cost="0.01", reasoning_tokens=1)
+            session.add_usage(input_tokens=1, cache_read_tokens=2, cache_write_tokens=3)
+            parent = session.id
+        store.create("alone")
+        page = store.list(usage=True, limit=100)
+        assert len(page.usage) == len(page) == 31
+        for info, used in zip(page, page.usage, strict=True):
+            sums = store.get(info.id).usage(subagents=True)
+            assert {name: getattr(used, name) for name in sums.__struct_fields__} == {
+                name: getattr(sums, name) for name in sums.__struct_fields__
+            }
+            assert used.subagents == (0 if info.id == "alone" else 29 - int(info.id[1:]))
+        assert store.usage(by="session", subagents=True).keys() == {"s00"}
+        assert store.list(limit=1).usage == ()
+
+    def test_a_subagent_in_the_trash_costs_what_it_cost_and_is_not_counted(self, store: Store) -> None:
+        store.create("p")
+        store.create("c", metadata={"parent": "p"}).add_usage(cost=3)
+        store.create("d", metadata={"parent": "c"}).add_usage(cost=4)
+        store.delete("c")
+        used = store.list(usage=True, subagents=False, project=None)
+        assert {
+            info.id: (int(one.cost), one.subagents) for info, one in zip(used, used.usage, strict=True)
+        } == {
+            "p": (7, 1),
+            "d": (4, 0),
+        }
+        trash = store.list(deleted=True, usage=True)
+        assert (_ids(trash), int(trash.usage[0].cost)) == (["c"], 7)
+
+    def test_sessions_that_name_each_other_count_each_other_once(self, store: Store) -> None:
+        store.create("a", metadata={"parent": "b"}).add_usage(cost=1)
+        store.create("b", metadata={"parent": "a"}).add_usage(cost=2)
+        store.create("c", metadata={"parent": "c"}).add_usage(cost=4)
+        page = store.list(usage=True)
+        assert [
+            (info.id, int(used.cost), used.subagents) for info, used in zip(page, page.usage, strict=True)
+        ] == [
+            ("c", 4, 0),
+            ("b", 3, 1),
+            ("a", 3, 1),
+        ]
+
+
+class TestFacets:
+    """What lists can be filtered by."""
+
+    def test_the_most_frequent_come_first(self, store: Store) -> None:
+        """Ties by name; sessions in the trash do not count; a value counts a session once."""
+        for number in range(4):
+            store.create(
+                f"s{number}",
+                workspace=("/a/clew", "/b/clew", "/b/clew", "/c/other")[number],
+                model="m1" if number else "m0",
+                tags=["starred", "starred", "x"] if number < 2 else ["a"],
+                metadata={"agent": "codex"} if number < 3 else {"framework": "adk"},
+            )
+        store.create("gone", workspace="/a/clew", model="m0", tags=["gone"], metadata={"agent": "gone"})
+        store.delete("gone")
+        store.get("s3").start()
+        found = store.facets()
+        assert [(one.value, one.sessions, one.workspace) for one in found.projects] == [
+            ("clew", 3, "/b/clew"),
+            ("other", 1, "/c/other"),
+        ]
+        assert [(one.value, one.sessions) for one in found.agents] == [("codex", 3), ("adk", 1)]
+        assert [(one.value, one.sessions) for one in found.models] == [("m1", 3), ("m0", 1)]
+        assert [(one.value, one.sessions) for one in found.tags] == [("a", 2), ("starred", 2), ("x", 2)]
+        assert [(one.value, one.sessions) for one in found.statuses] == [("pending", 3), ("running", 1)]
+
+    def test_every_value_lists_as_many_sessions_as_it_says(self, store: Store) -> None:
+        for number in range(12):
+            store.create(
+                f"s{number}",
+                workspace=f"/w{number % 2}/p{number % 3}",
+                model=f"m{number % 4}",
+                tags=[f"t{number % 5}"],
+                metadata={"agent": f"a{number % 2}"},
+            )
+        found = store.facets()
+        for values, filter in (
+            (found.projects, "project"),
+            (found.agents, "agent"),
+            (found.models, "model"),
+            (found.tags, "tag"),
+            (found.statuses, "status"),
+        ):
+            assert sum(one.sessions for one in values) == 12
+            for one in values:
+                given: dict[str, Any] = {filter: one.value}
+                assert len(store.list(**given)) == one.sessions, given
+
+    def test_some_of_them_of_some_sessions(self, store: Store) -> None:
+        for number in range(6):
+            store.create(f"s{number}", workspace="/w" if number % 2 else "/v", tags=["t", f"t{number}"])
+        store.create("other", workspace="/w", model="m")
+        assert [one.value for one in store.facets(limit=1).tags] == ["t"]
+        found = store.facets(workspace="/w", tag="t")
+        assert [(one.value, one.sessions) for one in found.tags] == [
+            ("t", 3),
+            ("t1", 1),
+            ("t3", 1),
+            ("t5", 1),
+        ]
+        assert (found.models, [one.value for one in found.projects]) == ((), ["w"])
+
+    def test_an_empty_store_has_none(self, store: Store) -> None:
+        found = store.facets()
+        assert (found.projects, found.agents, found.models, found.tags, found.statuses) == (
+            (),
+            (),
+            (),
+            (),
+            (),
+        )
+
+
 def _ids(page: Page) -> list[str]:
     return [info.id for info in page]
 

@@ -75,14 +75,17 @@ class Stream:
         *,
         timeout: float = 20.0,
         room: int = 0,
+        cookie: str | None = None,
     ) -> None:
+        """`cookie`: a browser, which has no token."""
         place = urlsplit(url)
         self.socket = socket.socket()
         if room:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         self.socket.settimeout(timeout)
         self.socket.connect((place.hostname, place.port))
-        lines = [f"GET {path} HTTP/1.1", f"Host: {place.netloc}", f"Authorization: Bearer {token}"]
+        shown = f"Authorization: Bearer {token}" if cookie is None else f"Cookie: {cookie}"
+        lines = [f"GET {path} HTTP/1.1", f"Host: {place.netloc}", shown]
         if last_id:
             lines.append(f"Last-Event-ID: {last_id}")
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))

@@ -49,6 +49,48 @@ def test_a_stream_ends_when_its_share_is_revoked(server: Running) -> None:
         assert stream.next().data == {"reason": "revoked"}
 
 
+def test_who_signs_out_ends_the_streams_of_that_cookie_and_no_others(server: Running) -> None:
+    cookies = []
+    with server.client(None) as client:
+        for _ in range(2):
+            answer = client.post("/api/v1/login", json={"token": TOKEN})
+            cookies.append(answer.headers["set-cookie"].partition(";")[0])
+            client.cookies.clear()
+    with (
+        Stream(server.url, "/api/v1/live", "", cookie=cookies[0]) as stream,
+        Stream(server.url, "/api/v1/live", "", cookie=cookies[1]) as other,
+        open_stream(server, "/live", TOKEN) as program,
+    ):
+        for one in (stream, other, program):
+            one.next("head")
+        with server.client(None) as client:
+            headers = {"cookie": cookies[0], "origin": server.url}
+            assert client.post("/api/v1/logout", headers=headers).status_code == 204
+        assert stream.next().data == {"reason": "revoked"}
+        assert list(stream.events()) == []
+        server.store.create("s")
+        assert [one.next("change").data["session"] for one in (other, program)] == ["s", "s"]
+
+
+def test_a_bound_token_is_told_of_sessions_as_its_lists_give_them(server: Running) -> None:
+    base = server.store.create("base")
+    base.append({"role": "user", "content": "x"})
+    _, token = add_token(server.store, "bound", tags=["t"])
+    with open_stream(server, "/live", token) as stream:
+        stream.next("head")
+        fork = base.fork("mine")
+        fork.update(tags=["t"])
+        fork.add_usage(cost=1)
+        server.store.create("other", metadata={"parent": "mine"}).add_usage(cost=2)
+        while (told := stream.next("change").data)["info"]["usage"]["cost"] is None:
+            pass
+        with server.client(token) as client:
+            (row,) = client.get("/api/v1/sessions?usage=true").json()["data"]
+
+    assert told["info"] == row
+    assert (row["forked_from"], row["usage"]["cost"], row["subagents"]) == (None, "1", 0)
+
+
 def test_a_bound_token_hears_of_its_sessions_only(server: Running) -> None:
     mine, other = server.store.create("mine", tags=["t"]), server.store.create("other")
     _, token = add_token(server.store, "bound", tags=["t"])

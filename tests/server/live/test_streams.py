@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from urllib.parse import quote
 
@@ -232,6 +233,58 @@ def test_the_stream_of_the_store_tells_of_every_session(server: Running, follow:
     assert changed.data["cursor"] == changed.id
     again = follow("/live", begin.id)
     assert again.next("change").data["session"] == "s"
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_stream_of_the_store_tells_of_all_that_a_list_shows(
+    server: Running, follow: Follow, client: httpx.Client, idle: bool
+) -> None:
+    """Also of sessions that nobody has worked on for long; each time with the row of the list."""
+    long_ago = datetime.now(UTC) - timedelta(days=9) if idle else None
+    s, other = (server.store.create(id, created_at=long_ago) for id in ("s", "other"))
+    for one in (s, other):
+        one.append({"role": "user", "content": "x"}, at=long_ago)
+    stream = follow("/live")
+    begin = stream.next("head")
+
+    def told(is_told: Callable[[Any], bool]) -> Any:
+        """The next frame with which this is so: one look may tell of the state before."""
+        while True:
+            event = stream.next("change")
+            assert event.data["session"] == "s"
+            if is_told(event.data):
+                return event.data
+
+    def changed(name: str, value: object) -> None:
+        found = told(lambda data: data["info"][name] == value)
+        assert found["kind"] == "changed"
+        (row,) = [one for one in client.get("/api/v1/sessions?usage=true").json()["data"] if one["id"] == "s"]
+        assert found["info"] == row
+
+    s.update(title="A name")
+    changed("title", "A name")
+    s.update(tags=["starred"])
+    changed("tags", ["starred"])
+    s.update(metadata={"note": "x"})
+    changed("metadata", {"note": "x"})
+    s.update(model="m")
+    changed("model", "m")
+    s.add_alias("also")
+    changed("aliases", ["also"])
+    s.remove_alias("also")
+    changed("aliases", [])
+    s.add_usage(cost="0.25", input_tokens=3, output_tokens=4)
+    used = {"cost": "0.25", "input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+    changed("usage", {**used, "calls": 1, "unpriced": 0})
+    server.store.delete("s")
+    assert told(lambda data: data["kind"] == "deleted")["info"]["deleted_at"] is not None
+    server.store.restore_deleted("s")
+    changed("deleted_at", None)
+
+    again = follow("/live", begin.id)
+    while (event := again.next("change").data)["session"] != "s":
+        pass
+    assert event["info"]["title"] == "A name"
 
 
 def test_a_stream_of_the_store_that_resumes_gets_what_it_missed_page_by_page(

@@ -52,6 +52,38 @@ def test_lists_are_filtered_in_the_query(server: Running, bound: httpx.Client, p
     assert bound.get(S, params={"workspace": "/elsewhere"}).json()["data"] == []
 
 
+def test_usage_in_lists_counts_the_subagents_that_the_caller_sees(
+    server: Running, bound: httpx.Client, place: str
+) -> None:
+    store = server.store
+    store.create("p", workspace=place, tags=["t"]).add_usage(cost=1)
+    store.create("mine", workspace=place, tags=["t"], metadata={"parent": "p"}).add_usage(cost=2)
+    store.create("other", workspace=place, metadata={"parent": "p"}).add_usage(cost=4)
+    store.create("below", workspace=place, tags=["t"], metadata={"parent": "other"}).add_usage(cost=8)
+    (row,) = [one for one in bound.get(S, params={"usage": "true"}).json()["data"] if one["id"] == "p"]
+    assert (row["usage"]["cost"], row["subagents"]) == ("3", 1)
+    assert [one["id"] for one in bound.get(S, params={"min_cost": "3.5"}).json()["data"]] == ["below"]
+    with server.client() as owner:
+        rows = owner.get(S, params={"usage": "true", "min_cost": "14"}).json()["data"]
+    assert [(one["id"], one["usage"]["cost"], one["subagents"]) for one in rows] == [("p", "15", 3)]
+
+
+def test_facets_are_those_of_the_sessions_that_the_caller_sees(
+    server: Running, bound: httpx.Client, place: str
+) -> None:
+    server.store.create("a", workspace=place, tags=["t", "u"], model="m")
+    server.store.create("b", workspace=place, tags=["secret"], model="secret")
+    server.store.create("c", workspace="/secret", tags=["t"], metadata={"agent": "secret"})
+    found = bound.get("/api/v1/facets").json()
+    assert found == {
+        "projects": [{"value": "mine", "sessions": 1, "workspace": place}],
+        "agents": [],
+        "models": [{"value": "m", "sessions": 1}],
+        "tags": [{"value": "t", "sessions": 1}, {"value": "u", "sessions": 1}],
+        "statuses": [{"value": "pending", "sessions": 1}],
+    }
+
+
 def test_what_is_made_gets_the_binding(server: Running, bound: httpx.Client, place: str) -> None:
     for id, method in (("a", "POST"), ("b", "PUT")):
         path = S if method == "POST" else f"{S}/b"

@@ -28,6 +28,8 @@ def _sessions(server: Running) -> None:
         ("both", "/w/mine", ["team", "x"], "no such word here"),
     ):
         session = server.store.create(id, workspace=workspace, tags=tags)
+        if id == "theirs":
+            session.update(model="m", metadata={"agent": "codex"})
         session.append(user(text), {"role": "assistant", "content": f"about {text}"})
 
 
@@ -46,6 +48,9 @@ def found(client: httpx.Client, **query: Any) -> list[Hit]:
         ({"q": "log*", "role": "user"}, {"role": "user"}),
         ({"q": "login", "session": ["mine", "both"]}, {"session": ["mine", "both"]}),
         ({"q": "login", "workspace": "/w/theirs"}, {"workspace": "/w/theirs"}),
+        ({"q": "login", "project": "mine"}, {"project": "mine"}),
+        ({"q": "login", "agent": "codex"}, {"agent": "codex"}),
+        ({"q": "login", "model": "m"}, {"model": "m"}),
         ({"q": "word", "tag": ["team", "x"]}, {"tag": ["team", "x"]}),
         ({"q": "login", "since": "1h", "tools": "true"}, {"tools": True}),
     ],

@@ -32,6 +32,45 @@ def listed(client: httpx.Client, **params: Any) -> list[str]:
     return [one["id"] for one in answer.json()["data"]]
 
 
+# -- lists with usage
+
+
+def test_a_list_tells_what_sessions_and_their_subagents_used(server: Running, client: httpx.Client) -> None:
+    store = server.store
+    store.create("p", workspace="/w/clew", model="m").add_usage(input_tokens=5, output_tokens=2, cost="0.10")
+    store.create("c", metadata={"parent": "p"}).add_usage(input_tokens=1, cost="1.15")
+    store.create("d", metadata={"parent": "c"}).add_usage(output_tokens=7, model="no such model")
+    store.create("free")
+    rows = {one["id"]: one for one in client.get(S, params={"usage": "true"}).json()["data"]}
+    assert rows["p"]["usage"] == {
+        "cost": "1.25",
+        "input_tokens": 6,
+        "output_tokens": 9,
+        "total_tokens": 15,
+        "calls": 3,
+        "unpriced": 1,
+    }
+    assert {id: one["subagents"] for id, one in rows.items()} == {"p": 2, "c": 1, "d": 0, "free": 0}
+    assert (rows["d"]["usage"]["cost"], rows["free"]["usage"]["cost"]) == (None, None)
+    plain = client.get(S).json()["data"]
+    assert plain == [info_of(server, one["id"]) for one in plain], "without usage the rows are as ever"
+
+
+def test_lists_are_filtered_by_project_model_and_cost(server: Running, client: httpx.Client) -> None:
+    store = server.store
+    store.create("a", workspace="/w/clew", model="m").add_usage(cost="0.10")
+    store.create("b", workspace="/v/clew", model="n").add_usage(cost="2")
+    store.create("c", workspace="/w/other", model="m")
+    assert listed(client, project="clew") == ["b", "a"]
+    assert listed(client, model="m") == ["c", "a"]
+    assert listed(client, project="clew", model="m") == ["a"]
+    assert listed(client, min_cost="0.1") == ["b", "a"]
+    page = client.get(S, params={"project": "clew", "limit": 1, "usage": "true"})
+    assert [one["id"] for one in client.get(page.links["next"]["url"]).json()["data"]] == ["a"]
+    for wrong in ("-1", "a lot", "1e3"):
+        assert client.get(S, params={"min_cost": wrong}).status_code == 422
+
+
 # -- making and finding
 
 

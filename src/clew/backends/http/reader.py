@@ -13,6 +13,7 @@ from clew.backends.http.calls.beside import (
     FindUsage,
     GetRecord,
     LastUsage,
+    LastUsages,
     ReadEvents,
     ReadUsage,
     ScanRecords,
@@ -39,16 +40,19 @@ from clew.backends.http.calls.objects import (
     UnsearchedTrees,
 )
 from clew.backends.http.calls.sessions import (
+    CountBy,
     CountSessions,
     DamagedSessions,
     DueSessions,
     FindSession,
+    FindSubagents,
     GetDetails,
     GetSession,
     ListSessions,
     ScanIds,
     StoreTotals,
     TreeSessions,
+    Workspaces,
 )
 from clew.backends.http.wire import MOST_ROWS
 from clew.backends.rows import limited
@@ -63,6 +67,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionColumn,
     SessionName,
     SessionQuery,
     SessionRow,
@@ -142,6 +147,16 @@ class HttpReader(Reader):
 
     def count_sessions(self, *, subagents: bool = True) -> int | None:
         return self.ask(CountSessions(subagents))
+
+    def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        return self.ask(CountBy(column, deleted))
+
+    def workspaces(self, *, deleted: bool = False) -> list[str]:
+        return self.ask(Workspaces(deleted))
+
+    def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+        some = [tuple(parents[at : at + MOST_ROWS]) for at in range(0, len(parents), MOST_ROWS)]
+        return [each for part in some for each in self.ask(FindSubagents(part))]
 
     def totals(self, since: int, *, log: bool = True) -> Totals:
         return self.ask(StoreTotals(since, log))
@@ -291,6 +306,13 @@ class HttpReader(Reader):
 
     def last_usage(self, sid: int) -> UsageRow | None:
         return self.ask(LastUsage(sid))
+
+    def last_usages(self, sids: Sequence[int]) -> dict[int, UsageRow]:
+        found: dict[int, UsageRow] = {}
+        for at in range(0, len(sids), MOST_ROWS):
+            some: dict[int, UsageRow] = self.ask(LastUsages(tuple(sids[at : at + MOST_ROWS])))
+            found |= some
+        return found
 
     def find_usage(self, sid: int, id: str) -> UsageRow | None:
         return self.ask(FindUsage(sid, id))

@@ -8,7 +8,7 @@ from typing import Final
 from clew.backends.sqlite.schema import Known
 from clew.backends.sqlite.sql import ADD_ENTRY, ADD_EVENT, ADD_USAGE, SESSION, marks
 
-VERSION: Final = 1
+VERSION: Final = 2
 SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS index_version (version INTEGER PRIMARY KEY) STRICT;
 INSERT OR IGNORE INTO index_version VALUES ({VERSION});

@@ -25,21 +25,24 @@ from clew.backends.postgres.blobs import Blobs, ObjectGoneError
 from clew.backends.postgres.rows import (
     EARLIEST,
     LATEST,
+    BytesColumn,
+    IntColumn,
     Row,
     encode,
     entry_from,
     event_from,
+    facet_hash,
     home_of,
     session_from,
     sound_session,
     usage_from,
 )
 from clew.backends.postgres.write_buffer import RowCache
-from clew.backends.rows import body_of, limited, missing, pack_content, within
+from clew.backends.rows import FACETS, body_of, counted, limited, missing, pack_content, within
 from clew.backends.text_scan import is_match
 from clew.core.log import checks
 from clew.core.log.digest import checksum
-from clew.core.log.records import MAX_POSITION
+from clew.core.log.records import MAX_POSITION, PARENT
 from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,
@@ -52,6 +55,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionColumn,
     SessionName,
     SessionQuery,
     SessionRow,
@@ -60,7 +64,7 @@ from clew.core.log.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.messages.codec import decode_json
+from clew.core.messages.codec import decode_json, encode_json
 from clew.core.messages.search_text import TextPlace, TextQuery
 from clew.errors import (
     BackendUnavailableError,
@@ -165,6 +169,27 @@ class PostgresReader(Reader):
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return [self._seen(row) for row in self.ask(sql.TREE_SESSIONS, home_of(tree), tree)]
+
+    def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        if column == "workspace":
+            rows = self.ask(sql.COUNT_WORKSPACES[deleted])
+        elif column == "status":
+            rows = self.ask(sql.COUNT_STATUSES[deleted])
+        else:
+            rows = self.ask(sql.COUNT_FACETS[deleted], encode(FACETS[column]))
+        return counted(column, ((value, many) for value, many in rows))
+
+    def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+        asked = list(dict.fromkeys(parents))
+        values = [encode_json(parent).decode() for parent in asked]
+        rows = self.ask(
+            sql.FIND_SUBAGENTS,
+            IntColumn(range(len(asked))),
+            IntColumn([facet_hash(PARENT, value) for value in values]),
+            BytesColumn([encode(value) for value in values]),
+            encode(PARENT),
+        )
+        return [(asked[row[0]], name) for row in rows for name in names_in([row[1:]])]
 
     def totals(self, since: int, *, log: bool = True) -> Totals:
         rows = self.ask(sql.TOTALS, since)
@@ -394,6 +419,10 @@ class PostgresReader(Reader):
 
     def last_usage(self, sid: int) -> UsageRow | None:
         return next(map(usage_from, self.ask(sql.LAST_USAGE, home_of(sid), sid)), None)
+
+    def last_usages(self, sids: Sequence[int]) -> dict[int, UsageRow]:
+        rows = self.ask(sql.LAST_USAGES, IntColumn([home_of(sid) for sid in sids]), IntColumn(sids))
+        return {row[0]: usage_from(row[1:]) for row in rows}
 
     def find_usage(self, sid: int, id: str) -> UsageRow | None:
         return next(map(usage_from, self.ask(sql.FIND_USAGE, home_of(sid), sid, encode(id))), None)

@@ -167,6 +167,31 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
     return f"SELECT {_LISTED} FROM {{s}}.sessions WHERE {where} ORDER BY {order} LIMIT {limit}", given
 
 
+_KEPT: Final = {False: "deleted IS NULL", True: "deleted IS NOT NULL"}
+COUNT_WORKSPACES: Final = {
+    deleted: "SELECT workspace, count(*) FROM {s}.sessions"
+    f" WHERE {kept} AND workspace IS NOT NULL GROUP BY 1"
+    for deleted, kept in _KEPT.items()
+}
+COUNT_STATUSES: Final = {
+    deleted: "SELECT convert_to(status::text, 'UTF8'), count(*) FROM {s}.sessions"
+    f" WHERE {kept} GROUP BY status"
+    for deleted, kept in _KEPT.items()
+}
+COUNT_FACETS: Final = {
+    deleted: "SELECT facets.value, count(*) FROM {s}.facets JOIN {s}.sessions ON sessions.home = facets.home"
+    f" AND sessions.sid = facets.sid WHERE facets.name = $1 AND {kept} GROUP BY 1"
+    for deleted, kept in _KEPT.items()
+}
+# The number says which of the parents it is.
+FIND_SUBAGENTS: Final = (
+    "SELECT given.number, sessions.id, sessions.sid, sessions.deleted IS NOT NULL"
+    f" FROM {_unnest('number, hash, value', 1, ('value',))}"
+    " JOIN {s}.facets ON facets.hash = given.hash AND facets.name = $4 AND facets.value = given.value"
+    " JOIN {s}.sessions ON sessions.home = facets.home AND sessions.sid = facets.sid"
+    " ORDER BY given.number, sessions.sid"
+)
+
 # One look at each session.
 TOTALS: Final = (
     "SELECT status, deleted IS NULL, count(*), count(*) FILTER (WHERE updated >= $1),"
@@ -358,6 +383,11 @@ USAGE: Final = (
     " all_reasoning, all_cost, all_unpriced, all_estimated"
 )
 LAST_USAGE: Final = f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} ORDER BY number DESC LIMIT 1"
+LAST_USAGES: Final = (
+    f"SELECT given.sid, last.* FROM {_unnest('home, sid', 1, ())} CROSS JOIN LATERAL"
+    f" (SELECT {USAGE} FROM {{s}}.usage WHERE usage.home = given.home AND usage.sid = given.sid"
+    " ORDER BY number DESC LIMIT 1) AS last"
+)
 FIND_USAGE: Final = f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} AND id = $3"
 READ_USAGE: Final = (
     f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} AND number > $3 ORDER BY number LIMIT $4"

@@ -12,7 +12,17 @@ import msgspec
 
 from clew.backends.contract import OnDamage, Reader, RecordKind
 from clew.backends.damage import damage_of, list_sound, names_in, only_named, only_sound, sound_sums
-from clew.backends.rows import body_of, limited, messages_of, missing, pack_content, within
+from clew.backends.rows import (
+    FACETS,
+    TAG,
+    body_of,
+    counted,
+    limited,
+    messages_of,
+    missing,
+    pack_content,
+    within,
+)
 from clew.backends.sqlite import sql
 from clew.backends.sqlite.rows import (
     MOST_BRANCHES,
@@ -27,9 +37,12 @@ from clew.backends.sqlite.rows import (
 )
 from clew.core.log import checks
 from clew.core.log.digest import checksum
+from clew.core.log.records import PARENT
 from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,
+    PENDING,
+    RUNNING,
     BranchRow,
     Damaged,
     Details,
@@ -39,6 +52,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionColumn,
     SessionName,
     SessionQuery,
     SessionRow,
@@ -47,7 +61,7 @@ from clew.core.log.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.messages.codec import decode_json
+from clew.core.messages.codec import decode_json, encode_json
 from clew.core.messages.search_text import TextPlace, TextQuery
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
 from clew.model import Json
@@ -109,8 +123,11 @@ class SqliteReader(Reader):
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
+        facets = [*((TAG, tag) for tag in query.tags), *query.where]
+        frequent = [facet for facet in facets if (self._one(sql.IS_FREQUENT, *facet) or (0,))[0]]
+
         def ask(limit: int) -> list[Row]:
-            return self._session_rows(*sql.listing(msgspec.structs.replace(query, limit=limit)))
+            return self._session_rows(*sql.listing(msgspec.structs.replace(query, limit=limit), frequent))
 
         return list_sound(ask, session_from, query)
 
@@ -144,6 +161,39 @@ class SqliteReader(Reader):
         )
         every, *below = (int(row[0]) if row else 0 for row in counts)
         return every - sum(below)
+
+    def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        if column == "workspace":
+            return counted(column, self._execute(sql.COUNT_WORKSPACES[deleted]))
+        if column == "status":
+            return self._count_statuses(deleted=deleted)
+        name = FACETS[column]
+        trash = counted(column, self._execute(sql.COUNT_TRASHED_FACETS, (name,)))
+        if deleted:
+            return trash
+        every = counted(column, self._execute(sql.COUNT_FACETS, (name,)))
+        return {value: left for value, many in every.items() if (left := many - trash.get(value, 0)) > 0}
+
+    def workspaces(self, *, deleted: bool = False) -> list[str]:
+        if deleted:
+            return super().workspaces(deleted=True)
+        return list(counted("workspace", self._execute(sql.WORKSPACES)))
+
+    def _count_statuses(self, *, deleted: bool) -> dict[str, int]:
+        if deleted:
+            return {str(status): many for status, many in self._execute(sql.COUNT_TRASHED)}
+        finished = {str(status): many for status, many in self._execute(sql.COUNT_FINISHED)}
+        running = int((self._one(sql.COUNT_RUNNING) or (0,))[0])
+        every = self.count_sessions() or 0
+        pending = every - running - sum(finished.values())  # nearly all, and in no index of their own
+        rest = {str(PENDING): pending, str(RUNNING): running}
+        return {**{status: many for status, many in rest.items() if many > 0}, **finished}
+
+    def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
+        asked = list(dict.fromkeys(parents))
+        values = encode_json([encode_json(parent).decode() for parent in asked]).decode()
+        rows: list[Row] = self._execute(sql.FIND_SUBAGENTS, (values, PARENT)).fetchall()
+        return [(asked[row[0]], name) for row in rows for name in names_in([row[1:]])]
 
     def totals(self, since: int, *, log: bool = True) -> Totals:
         rows: list[Row] = self._execute(sql.TOTALS, (since,)).fetchall()

@@ -3,6 +3,7 @@ parameter."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,8 +151,28 @@ _DETAILS: Final = "(SELECT CAST(value AS BLOB) FROM details WHERE details.sid = 
 _LISTED: Final = f"{SESSION}, {_DETAILS}, {_RUN}"
 
 
-def listing(query: SessionQuery) -> tuple[str, list[Any]]:
-    """The statement for a query: made of fixed pieces only, every value a parameter."""
+# Found by its facets: where few have one, these are looked up and sorted; where many have it, the list is
+# walked in its order and each session is asked.
+FREQUENT: Final = 2000
+IS_FREQUENT: Final = (
+    f"SELECT count(*) = {FREQUENT} FROM (SELECT 1 FROM facets WHERE name = ? AND value = ? LIMIT {FREQUENT})"
+)
+_BY_FACET: Final = "sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)"
+_HAS_FACET: Final = (
+    "EXISTS (SELECT 1 FROM facets WHERE facets.name = ? AND facets.value = ? AND facets.sid = sessions.sid)"
+)
+# A parent's name is JSON. One that JSON writes with escapes is looked at whatever it cost.
+_COSTLY: Final = (
+    "((SELECT all_cost FROM usage WHERE key BETWEEN sid << 32 AND sid << 32 | 4294967295"
+    " ORDER BY key DESC LIMIT 1) >= ? OR EXISTS (SELECT 1 FROM facets WHERE name = 'parent'"
+    " AND value = '\"' || id || '\"') OR id GLOB ?)"
+)
+_ESCAPED: Final = '*["\\\x01-\x1f]*'
+
+
+def listing(query: SessionQuery, frequent: Collection[tuple[str, str]] = ()) -> tuple[str, list[Any]]:
+    """The statement for a query: made of fixed pieces only, every value a parameter. `frequent`: those of its
+    facets that many sessions have."""
     moment = "deleted" if query.deleted else "updated"
     pieces = ["deleted IS NOT NULL" if query.deleted else "deleted IS NULL"]
     bindings: list[Any] = []
@@ -167,18 +188,61 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
         if bound is not None:
             pieces.append(f"{moment} {compared} ?")
             bindings.append(bound)
-    for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
-        pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
-        bindings += [name, value]
+    is_sorted = False
+    for facet in [*((TAG, tag) for tag in query.tags), *query.where]:
+        is_walked = facet in frequent
+        pieces.append(_HAS_FACET if is_walked else _BY_FACET)
+        bindings += facet
+        is_sorted = is_sorted or not is_walked
+    if query.min_cost is not None:
+        pieces.append(_COSTLY)
+        bindings += [query.min_cost, _ESCAPED]
     if query.after is not None:
         back = f"{moment} >= ? AND ({moment} > ? OR id < ?)"
         pieces.append(back if query.oldest else f"{moment} <= ? AND ({moment} < ? OR id > ?)")
         bindings += [query.after[0], query.after[0], query.after[1]]
     bindings.append(query.limit)
     order = f"{moment}, id DESC" if query.oldest else f"{moment} DESC, id"
-    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {order} LIMIT ?"
-    return sql, bindings
+    found = f"FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {order} LIMIT ?"
+    if not is_sorted:
+        return f"SELECT {_LISTED} {found}", bindings
+    # What is sorted is small, and the rest of the rows is read for those of the page only.
+    page = f"(SELECT sid AS found {found}) CROSS JOIN sessions ON sid = found"
+    return f"SELECT {_LISTED} FROM {page} ORDER BY {order}", bindings
 
+
+# What sessions have, and how many have it. Facets stay when a session is put in the trash: those are few, so
+# all are counted, and then those of the trash. Each question is answered by an index alone.
+_LIVE: Final = "deleted IS NULL"
+_TRASH: Final = "deleted IS NOT NULL"
+COUNT_WORKSPACES: Final = {
+    deleted: "SELECT CAST(workspace AS BLOB), count(*) FROM sessions"
+    f" WHERE {_TRASH if deleted else _LIVE} AND workspace IS NOT NULL GROUP BY workspace"
+    for deleted in (False, True)
+}
+# From one workspace to the next: as many steps as there are workspaces, not sessions.
+_NEXT_WORKSPACE: Final = f"SELECT min(workspace) FROM sessions WHERE {_LIVE} AND workspace IS NOT NULL"
+WORKSPACES: Final = (
+    f"WITH RECURSIVE found (workspace) AS ({_NEXT_WORKSPACE} UNION ALL"
+    f" SELECT ({_NEXT_WORKSPACE} AND workspace > found.workspace) FROM found WHERE found.workspace NOT NULL)"
+    " SELECT CAST(workspace AS BLOB), 1 FROM found WHERE workspace NOT NULL"
+)
+COUNT_FINISHED: Final = (
+    f"SELECT status, count(*) FROM sessions WHERE {_LIVE} AND status > {RUNNING} GROUP BY 1"
+)
+COUNT_RUNNING: Final = f"SELECT count(*) FROM sessions WHERE {_LIVE} AND status = {RUNNING}"
+COUNT_TRASHED: Final = f"SELECT status, count(*) FROM sessions WHERE {_TRASH} GROUP BY 1"
+COUNT_FACETS: Final = "SELECT CAST(value AS BLOB), count(*) FROM facets WHERE name = ? GROUP BY value"
+COUNT_TRASHED_FACETS: Final = (
+    "SELECT CAST(facets.value AS BLOB), count(*) FROM sessions CROSS JOIN facets ON facets.sid = sessions.sid"
+    " AND facets.name = ? WHERE deleted IS NOT NULL GROUP BY 1"
+)
+# The number says which of the parents it is.
+FIND_SUBAGENTS: Final = (
+    "SELECT asked.key, CAST(sessions.id AS BLOB), sessions.sid, sessions.deleted IS NOT NULL"
+    " FROM json_each(?) AS asked CROSS JOIN facets ON facets.name = ? AND facets.value = asked.value"
+    " CROSS JOIN sessions ON sessions.sid = facets.sid ORDER BY asked.key, sessions.sid"
+)
 
 # By the smallest index that holds them all.
 COUNT_SESSIONS: Final = "SELECT count(*) FROM sessions WHERE deleted IS NULL"

@@ -25,7 +25,7 @@ from clew.model.session import project_of
 
 LEAST_PAGE: Final = 64
 """Sessions that are read at once where not all of them fit,"""
-MOST_AT_ONCE: Final = 2000
+MOST_AT_ONCE: Final = 1000
 """and later."""
 _Pick: TypeAlias = Callable[[list[Listed]], list[Listed]]
 """Those of some sessions that fit."""
@@ -59,24 +59,20 @@ def list_page(
         raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
     least = _least(min_cost)
     place, tags = filters(workspace, tag)
-    told = {AGENT: agent, PARENT: parent}
     query = SessionQuery(
         limit=limit + 1,
         workspace=place,
         tags=tags,
-        where=(
-            *wanted(where or {}),
-            *wanted({name: said for name, said in told.items() if said is not None}),
-            *(() if model is None else ((MODEL, check_id(model, "model")),)),
-        ),
+        where=facets_wanted(where, agent=agent, model=model, parent=parent),
         after=None if cursor is None else read_cursor(cursor),
         deleted=deleted,
         status=number,
         since=None if since is None else check_time(since, "since", InvalidQueryError),
         until=None if until is None else check_time(until, "until", InvalidQueryError),
         damaged=True,
+        min_cost=least,
     )
-    source = _Source(reader, query, project)
+    source = Source(reader, query, project)
     picks: list[_Pick] = []
     if not subagents:
         picks.append(Parents(reader).without_subagents)
@@ -89,9 +85,19 @@ def list_page(
     return Page(infos, last, sums)
 
 
+def facets_wanted(
+    where: Mapping[str, Json] | None, *, agent: str | None, model: str | None, parent: str | None = None
+) -> tuple[tuple[str, str], ...]:
+    """What `where=`, `agent=`, `model=` and `parent=` stand for, checked."""
+    told = {name: said for name, said in {AGENT: agent, PARENT: parent}.items() if said is not None}
+    of_model = () if model is None else ((MODEL, check_id(model, "model")),)
+    return *wanted(where or {}), *wanted(told), *of_model
+
+
 def _least(min_cost: Money | None) -> int | None:
+    """None: any will do, nothing included."""
     try:
-        return None if min_cost is None else units_of(min_cost, "min_cost")
+        return None if min_cost is None else units_of(min_cost, "min_cost") or None
     except InvalidError as exc:
         raise InvalidQueryError(str(exc)) from exc
 
@@ -102,7 +108,7 @@ def _costly(reader: Reader, found: list[Listed], least: int, counts: Counts | No
     return [one for one, used in zip(found, sums, strict=True) if used.cost >= amount]
 
 
-class _Source:
+class Source:
     """Where pages come from: one list, or one for each workspace of a project."""
 
     def __init__(self, reader: Reader, query: SessionQuery, project: str | None) -> None:
@@ -110,7 +116,9 @@ class _Source:
         self._query = query
         self._workspaces: list[str] | None = None
         if project is not None:
-            known = [query.workspace] if query.workspace is not None else workspaces_of(reader, query.deleted)
+            known = (
+                [query.workspace] if query.workspace is not None else reader.workspaces(deleted=query.deleted)
+            )
             self._workspaces = [one for one in known if project_of(one) == project]
 
     def read(self, query: SessionQuery) -> list[Listed]:
@@ -139,11 +147,6 @@ class _Source:
             more = min(page.limit * 2, MOST_AT_ONCE)
             page = msgspec.structs.replace(page, after=_place(rows[-1]), limit=more)
         return found[:wanted]
-
-
-def workspaces_of(reader: Reader, deleted: bool) -> list[str]:
-    """The directories that sessions work in."""
-    return list(reader.count_by("workspace", deleted=deleted))
 
 
 def _place(one: Listed) -> tuple[int, str]:

@@ -1,9 +1,9 @@
 """Notices for watchers: sessions that changed though their last activity lies in the past.
 
 `watch` finds changes by the order of the last activity. What is imported, copied, closed, expired,
-interrupted, brought back from the trash, appended with an old date or given other settings keeps the activity
-that it had, so it leaves a notice: one for each session, of the last time, found by its time and by its
-session.
+interrupted, brought back from the trash, appended with an old date, given other settings or another model
+call keeps the activity that it had, so it leaves a notice: one for each session, of the last time, found by
+its time and by its session.
 """
 
 from __future__ import annotations

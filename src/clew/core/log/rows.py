@@ -284,6 +284,9 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """and by an earlier one than this."""
     damaged: bool = False
     """Those too whose row, or settings, are damaged."""
+    min_cost: int | None = None
+    """Those may be left out whose own calls cost less and that have no subagents, which may cost more: a hint
+    for storage that finds out fast."""
 
 
 SessionColumn: TypeAlias = Literal["workspace", "status", "tag", "agent", "model"]

@@ -77,6 +77,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     role: Annotated[int, Meta(ge=0, le=16)] | None = None
     sessions: tuple[str, ...] | None = None
     workspace: str | None = None
+    project: str | None = None
     tags: tuple[str, ...] = ()
     where: tuple[tuple[str, str], ...] = ()
     since: Integer | None = None

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.backends.rows import TAG, facets_of, wanted
+from clew.backends.rows import TAG, facets_of
 from clew.backends.text_scan import scan_texts
+from clew.core.conversation.listing import Source, facets_wanted
 from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import filters
 from clew.core.engine.engine import EngineLike
@@ -39,6 +40,7 @@ from clew.core.search.index import Tell, catch_up
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.model import Head, Json, utc
 from clew.model.search import Hit, SearchOrder, SearchPage
+from clew.model.session import project_of
 
 # ── Where a page of hits ended, as opaque text ────────────────────────────────────────────────────
 
@@ -187,6 +189,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     role: int | None = None
     sessions: tuple[str, ...] | None = None
     workspace: str | None = None
+    project: str | None = None
     tags: tuple[str, ...] = ()
     where: tuple[tuple[str, str], ...] = ()
     accepts: Callable[[SessionRow, Details], bool] | None = None
@@ -268,6 +271,8 @@ class Search:
         request = self._request
         if request.workspace is not None and row.workspace != request.workspace:
             return False
+        if request.project is not None and project_of(row.workspace) != request.project:
+            return False
         needed = {*request.where, *((TAG, tag) for tag in request.tags)}
         try:
             if needed and not needed <= set(facets_of(self._reader.get_details(row.sid))):
@@ -285,7 +290,8 @@ class Search:
     @property
     def _filters(self) -> bool:
         request = self._request
-        return request.workspace is not None or bool(request.tags or request.where)
+        places = (request.workspace, request.project)
+        return places != (None, None) or bool(request.tags or request.where)
 
     def _sessions(self) -> list[SessionRow] | None:
         """Those that were named, or fit the filters. None: many fit."""
@@ -296,7 +302,7 @@ class Search:
         query = SessionQuery(
             limit=MANY_SESSIONS + 1, workspace=request.workspace, tags=request.tags, where=request.where
         )
-        rows = [each.row for each in self._reader.list_sessions(query)]
+        rows = [each.row for each in Source(self._reader, query, request.project).read(query)]
         return None if len(rows) > MANY_SESSIONS else rows
 
     def _find(self, id: str) -> SessionRow:
@@ -415,8 +421,11 @@ def request_of(
     role: str | None,
     session: str | Sequence[str] | None,
     workspace: str | os.PathLike[str] | None,
+    project: str | None = None,
     tag: str | Sequence[str] | None,
     where: Mapping[str, Json] | None,
+    agent: str | None = None,
+    model: str | None = None,
     since: datetime | None,
     until: datetime | None,
     tools: bool,
@@ -439,8 +448,9 @@ def request_of(
         role=None if role is None else ROLES.index(role),
         sessions=None if sessions is None else tuple(check_id(id) for id in sessions),
         workspace=place,
+        project=project,
         tags=tags,
-        where=wanted(where or {}),
+        where=facets_wanted(where, agent=agent, model=model),
         since=None if since is None else check_time(since, "since", InvalidQueryError),
         until=None if until is None else check_time(until, "until", InvalidQueryError),
         cursor=None if cursor is None else read_cursor(cursor, is_ranked=order == "best"),

@@ -20,9 +20,9 @@ _Children: TypeAlias = Mapping[str, Sequence[SessionName]]
 def roll_up(reader: Reader, rows: Sequence[SessionRow], counts: Counts | None = None) -> list[FamilyUsage]:
     """The sums of each of these sessions and its subagents, at any depth. `counts`: which of them count."""
     children = children_of(reader, [row.id for row in rows], counts)
-    families = [list(_below(children, row)) for row in rows]
+    families = [list(_below(children, row.sid, row.id)) for row in rows]
     sids = [row.sid for row in rows]
-    used = _last_usages(reader, [*sids, *(one.sid for family in families for one in family)])
+    used = last_usages(reader, [*sids, *(one.sid for family in families for one in family)])
     return [
         _sum(
             [used[sid] for sid in dict.fromkeys((row.sid, *(one.sid for one in family))) if sid in used],
@@ -32,9 +32,9 @@ def roll_up(reader: Reader, rows: Sequence[SessionRow], counts: Counts | None = 
     ]
 
 
-def subagents_below(reader: Reader, row: SessionRow) -> list[int]:
-    """The `sid` of each subagent of a session and of theirs, those in the trash too."""
-    return [one.sid for one in _below(children_of(reader, [row.id]), row)]
+def subagents_below(reader: Reader, sid: int, id: str) -> list[int]:
+    """The `sid` of each subagent of a session, and of theirs, those in the trash too."""
+    return [one.sid for one in _below(children_of(reader, [id]), sid, id)]
 
 
 def children_of(reader: Reader, ids: Iterable[str], counts: Counts | None = None) -> _Children:
@@ -52,10 +52,10 @@ def children_of(reader: Reader, ids: Iterable[str], counts: Counts | None = None
     return found
 
 
-def _below(children: _Children, row: SessionRow) -> Iterator[SessionName]:
-    seen = {row.sid}
-    waiting = [row.id]
-    asked = {row.id}
+def _below(children: _Children, sid: int, id: str) -> Iterator[SessionName]:
+    seen = {sid}
+    waiting = [id]
+    asked = {id}
     while waiting:
         for one in children[waiting.pop()]:
             if one.sid not in seen:
@@ -66,7 +66,9 @@ def _below(children: _Children, row: SessionRow) -> Iterator[SessionName]:
                 waiting.append(one.id)
 
 
-def _last_usages(reader: Reader, sids: Sequence[int]) -> dict[int, UsageRow]:
+def last_usages(reader: Reader, sids: Sequence[int]) -> dict[int, UsageRow]:
+    """The last call of each of these sessions, which has the sums over all of them; without those that have
+    none, or a damaged one."""
     wanted = list(dict.fromkeys(sids))
     try:
         return reader.last_usages(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final, NamedTuple, get_args
 
@@ -11,9 +11,9 @@ import msgspec
 from clew.backends.contract import Reader
 from clew.core.log import checks
 from clew.core.log.ids import check_time, shown
-from clew.core.log.records import PARENT, agent_of, parent_of
-from clew.core.log.rows import Details, SessionQuery, SessionRow, UsageColumn, UsageRow, UsageSum
-from clew.core.messages.codec import encode_json
+from clew.core.log.records import agent_of, parent_of
+from clew.core.log.rows import Details, SessionQuery, UsageColumn, UsageRow, UsageSum
+from clew.core.streams.families import subagents_below
 from clew.core.streams.usage import amount_of
 from clew.errors import CorruptError, InvalidQueryError
 from clew.model import UsageGroup, UsageKey, UsageTotals, utc
@@ -60,9 +60,9 @@ def session_totals(
     if asked == _ALL:
         last = reader.last_usage(sid)
         return UsageTotals() if last is None else _totals_up_to(last)
-    below = _subagents(reader, id) if asked.subagents else []
+    below = subagents_below(reader, sid, id) if asked.subagents else []
     each = msgspec.structs.replace(asked, subagents=False)
-    return _totals(reader, list(dict.fromkeys([sid, *below])), each)
+    return _totals(reader, [sid, *below], each)
 
 
 def store_totals(
@@ -81,10 +81,7 @@ def store_totals(
 
 
 _ALL: Final = Wanted()
-_MOST_LEVELS: Final = 20
-"""Of subagents that have subagents: what is read back may run in a circle."""
 _MOST_SESSIONS: Final = 2**31 - 1
-_MOST_CHILDREN: Final = 10_000
 _FEW: Final = 300
 """Sessions that are looked up one by one."""
 _COLUMNS: Final[dict[UsageKey, UsageColumn]] = {
@@ -181,12 +178,14 @@ class _Sessions:
 
     def above(self, id: str | None) -> str | None:
         """The session that a subagent works for in the end; of others it is the same."""
-        for _ in range(_MOST_LEVELS):
+        seen = {id}  # what is read back may run in a circle
+        while True:
             said = None if id is None else self._of(id)
-            if said is None or said.parent is None or self._of(said.parent) is None:
-                break
-            id = said.parent
-        return id
+            parent = None if said is None else said.parent
+            if parent is None or parent in seen or self._of(parent) is None:
+                return id
+            id = parent
+            seen.add(id)
 
     def _of(self, id: str) -> _Said | None:
         """None: there is no such session."""
@@ -219,26 +218,6 @@ class _Said(NamedTuple):
 def _said(id: str, details: Details) -> _Said:
     metadata = checks.metadata(id, details)
     return _Said(agent_of(metadata), parent_of(metadata))
-
-
-def _subagents(reader: Reader, id: str) -> list[int]:
-    """The sessions below one, whose metadata name it as their parent."""
-    found: dict[int, None] = {}
-    level = [id]
-    for _ in range(_MOST_LEVELS):
-        rows = [row for one in level for row in _children(reader, one) if row.sid not in found]
-        found |= dict.fromkeys(row.sid for row in rows)
-        level = [row.id for row in rows]
-        if not level:
-            break
-    return list(found)
-
-
-def _children(reader: Reader, id: str) -> Iterator[SessionRow]:
-    where = ((PARENT, encode_json(id).decode()),)
-    for deleted in (False, True):
-        found = reader.list_sessions(SessionQuery(limit=_MOST_CHILDREN, where=where, deleted=deleted))
-        yield from (one.row for one in found)
 
 
 def _totals_of(found: UsageSum) -> UsageTotals:

@@ -10,6 +10,7 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
+from clew.core.engine.notices import RECENT, notice
 from clew.core.log.ids import check_id, check_time, entry_id, shown
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow
 from clew.core.runs.access import Access, require_write_beside
@@ -191,6 +192,8 @@ def add(
     place = _NOWHERE if entry is None else _place_of(tx, row, entry)
     added = row_after(tx.last_usage(row.sid), draft, estimate, names, place, now)
     tx.add_usage(row.sid, added)
+    if row.updated < now - RECENT:
+        notice(tx, row.sid, now)  # it does not count as activity, where watchers look
     return _usages_of(tx, [added])[0]
 
 

@@ -31,6 +31,7 @@ from clew.core.engine.notices import noticed
 from clew.core.engine.wakes import Wakes
 from clew.core.log.ids import check_seconds
 from clew.core.log.rows import Details, HeadRow, SessionQuery, SessionRow
+from clew.core.streams.families import last_usages
 from clew.errors import CorruptError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.session import Change, ChangeKind
@@ -55,7 +56,7 @@ SHARE: Final = 4
 PAGE: Final = 200
 LONGEST_PAUSE: Final = 3600.0
 
-_Look: TypeAlias = tuple[int, int | None, HeadRow, int, int]
+_Look: TypeAlias = tuple[int, int | None, HeadRow, int, int, int]
 
 
 class News(msgspec.Struct, frozen=True):
@@ -145,8 +146,11 @@ class Watcher:
             noted = dict[int, int]()
             for moment, sid in noticed(reader, oldest):
                 noted[sid] = moment
-            for row, details in (*_recent(reader, oldest), *_noted(reader, noted)):
-                look = (row.updated, row.deleted, row.head, row.status, _settings(row, details))
+            found = [*_recent(reader, oldest), *_noted(reader, noted)]
+            used = last_usages(reader, [row.sid for row, _ in found])
+            for row, details in found:
+                calls = used[row.sid].number if row.sid in used else 0
+                look = (row.updated, row.deleted, row.head, row.status, calls, _settings(row, details))
                 if self._seen.get(row.sid) != look != seen.get(row.sid):
                     moment = max(moment_of(row), noted.get(row.sid, 0))
                     with suppress(KeyError, CorruptError):  # it was purged just now, or is damaged

@@ -78,6 +78,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """A browser sent the cookie by itself; so it has to show that a page of ours meant it."""
     expires: int | None = None
     """In microseconds since 1970. None: it does not."""
+    cookie: str = ""
+    """Which cookie it was, by its number: one that is signed out ends what it began."""
     era: int = 0
     """Of the owner: how often the own token was made anew when it was read."""
 

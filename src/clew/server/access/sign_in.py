@@ -107,12 +107,16 @@ class SignIn:
         if credential.token is None:
             assert credential.until is not None
             ends = [one for one in (credential.until * _SECOND, principal.expires) if one is not None]
-            principal = msgspec.structs.replace(principal, by_cookie=True, expires=min(ends))
+            principal = msgspec.structs.replace(
+                principal, by_cookie=True, cookie=credential.nonce, expires=min(ends)
+            )
         return principal
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether this caller may still be served: streams ask every second or two."""
         if principal.expires is not None and principal.expires <= self._now():
+            return False
+        if principal.cookie in self._ended:
             return False
         if principal.kind == "owner":
             return principal.era == self._era

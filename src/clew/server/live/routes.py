@@ -61,12 +61,12 @@ def follow_store(call: Call, query: LiveQuery) -> Answer:
     """Follow the whole store, or several sessions in one stream, as server-sent events.
 
     Without `session`: first a frame `head` with a cursor, unless the stream resumes. Then a frame `change`
-    for each session that was made or deleted, came back from the trash, went on, moved, or got another
-    status, title, tag, metadata or other setting: with `kind` ("created", "changed", "deleted"), where it
-    stands now, and `info`, the session as a list with `usage=true` gives it. The id of a frame is a cursor of
-    `watch`: what happened in the minute before it is told again. With `session`, once or several times: the
-    frames of these sessions, as of one; their ids stand for all of them. Each stream ends with `bye`, which
-    says why.
+    for each session that was made or deleted, came back from the trash, went on, moved, used a model, or got
+    another status, title, tag, metadata or other setting: with its `kind` ("created": no entry was written
+    yet; "changed", "deleted"), where it stands now, and `info`, the session as a list with `usage=true` gives
+    it. The id of a frame is a cursor of `watch`: what happened in the minute before it is told again. With
+    `session`, once or several times: the frames of these sessions, as of one; their ids stand for all of
+    them. Each stream ends with `bye`, which says why.
     """
     given = _given(call, query)
     if not query.session:

@@ -22,8 +22,14 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Only in this session, or one of these."""
     workspace: str | None = None
     """Only in sessions that work there."""
+    project: str | None = None
+    """Only in sessions that work in a directory of this name."""
     tag: tuple[str, ...] = ()
     """Only in sessions with all of these tags."""
+    agent: str | None = None
+    """Only in sessions that this program writes, as `claude-code`."""
+    model: str | None = None
+    """Only in sessions whose setting `model` is this."""
     since: Moment | None = None
     until: Moment | None = None
     tools: bool = False

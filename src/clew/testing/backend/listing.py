@@ -6,8 +6,18 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend
-from clew.core.log.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, Details, SessionQuery
+from clew.core.log.rows import (
+    CLOSED,
+    COMPLETED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    Details,
+    SessionColumn,
+    SessionQuery,
+)
 from clew.testing.backend.base import ALL_BYTES, Conformance, a_tip, add, query
+from clew.testing.backend.streams import a_call
 
 
 def with_metadata(text: bytes, *tags: str) -> Details:
@@ -229,6 +239,78 @@ class ListingConformance(Conformance):
         with backend.read() as reader:
             assert [found.run for found in reader.list_sessions(query())] == [ALL_BYTES, b"", None]
             assert [found.run for found in reader.list_sessions(query(status=RUNNING))] == [ALL_BYTES]
+
+    def test_sessions_are_counted_by_what_they_have(self, backend: Backend) -> None:
+        """Each value of a column with its sessions, the trash apart; who has none is not counted."""
+        both = Details(model="m", tags=("t", "ü"), metadata=msgspec.Raw(b'{"agent":"a\\"b","tag":"no"}'))
+        one = Details(model="other", tags=("t",), metadata=msgspec.Raw(b'{"framework":"x","model":"no"}'))
+        with backend.write() as tx:
+            for number in range(3):
+                add(tx, f"a{number}", both, workspace="/ö/p", status=COMPLETED)
+            add(tx, "b", one, workspace="/q", status=RUNNING)
+            add(tx, "c", workspace=None, status=PENDING)
+            add(tx, "gone", both, workspace="/ö/p", status=FAILED, deleted=5)
+            add(tx, "gone too", workspace="/trash", status=PENDING, deleted=6)
+
+        with backend.read() as reader:
+            assert reader.count_by("workspace") == {"/ö/p": 3, "/q": 1}
+            assert reader.count_by("tag") == {"t": 4, "ü": 3}
+            assert reader.count_by("agent") == {'a"b': 3, "x": 1}
+            assert reader.count_by("model") == {"m": 3, "other": 1}
+            assert reader.count_by("status") == {str(COMPLETED): 3, str(RUNNING): 1, str(PENDING): 1}
+            assert reader.count_by("workspace", deleted=True) == {"/ö/p": 1, "/trash": 1}
+            assert reader.count_by("tag", deleted=True) == {"t": 1, "ü": 1}
+            assert reader.count_by("status", deleted=True) == {str(FAILED): 1, str(PENDING): 1}
+            assert sorted(reader.workspaces()) == ["/q", "/ö/p"]
+            assert sorted(reader.workspaces(deleted=True)) == ["/trash", "/ö/p"]
+
+    def test_nothing_is_counted_in_an_empty_store(self, backend: Backend) -> None:
+        with backend.read() as reader:
+            columns: list[SessionColumn] = ["workspace", "status", "tag", "agent", "model"]
+            assert [reader.count_by(column) for column in columns] == [{}] * 5
+            assert (reader.workspaces(), reader.find_subagents(["p"])) == ([], [])
+
+    def test_the_subagents_of_several_sessions_are_found_at_once(self, backend: Backend) -> None:
+        """Each with the parent that it names, those in the trash too; by names that JSON writes otherwise."""
+        parents = ["p", 'q"\\\n\x01', "ü/1", "none"]
+        with backend.write() as tx:
+            rows = {}
+            for number, parent in enumerate([*parents[:3], "p", "other"]):
+                metadata = msgspec.json.encode({"parent": parent})
+                rows[number] = add(
+                    tx,
+                    f"s{number}",
+                    Details(metadata=msgspec.Raw(metadata)),
+                    deleted=7 if number == 3 else None,
+                )
+            add(tx, "no", Details(metadata=msgspec.Raw(b'{"parent":1}'), tags=("p",)))
+
+        with backend.read() as reader:
+            found = reader.find_subagents(parents)
+            assert reader.find_subagents(["none"]) == reader.find_subagents([]) == []
+        assert sorted((parent, name.id, name.sid, name.deleted) for parent, name in found) == sorted(
+            [
+                ("p", "s0", rows[0].sid, False),
+                (parents[1], "s1", rows[1].sid, False),
+                ("ü/1", "s2", rows[2].sid, False),
+                ("p", "s3", rows[3].sid, True),
+            ]
+        )
+
+    def test_a_bound_of_cost_leaves_out_none_that_may_cost_as_much(self, backend: Backend) -> None:
+        """By the sums of the last call; one with subagents may cost more with them, whatever its id is."""
+        with backend.write() as tx:
+            for id, cost in (("cheap", 1), ("dear", 10), ('pa"rent', 1), ("parent", 1), ("free", None)):
+                row = add(tx, id)
+                if cost is not None:
+                    tx.add_usage(row.sid, a_call(1, all_cost=99))
+                    tx.add_usage(row.sid, a_call(2, all_cost=cost))
+            for id, parent in (("x", "parent"), ("y", 'pa"rent')):
+                add(tx, id, Details(metadata=msgspec.Raw(msgspec.json.encode({"parent": parent}))))
+
+        found = _ids(backend, min_cost=10)
+        assert {"dear", "parent", 'pa"rent'} <= set(found)
+        assert found == [id for id in _ids(backend) if id in found]
 
     def test_empty_sessions_can_be_left_out(self, backend: Backend) -> None:
         """`nonempty` looks at the messages on the path, not at the entries."""

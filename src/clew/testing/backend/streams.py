@@ -178,6 +178,8 @@ class StreamConformance(Conformance):
             assert reader.last_usage(1) == second
             assert (reader.find_usage(1, "ö"), reader.find_usage(2, "ö")) == (first, None)
             assert (reader.last_usage(3), reader.read_usage(3, 0, 9)) == (None, [])
+            assert reader.last_usages([3, 2, 1]) == {1: second, 2: a_call(1)}
+            assert reader.last_usages([]) == reader.last_usages([3]) == {}
 
     def test_sums_add_up_every_column_of_their_own(self, backend: Backend) -> None:
         """Tokens and money of each call once; calls without a price and with an estimate are counted."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
+from msgspec import Meta
 
 from clew.backends.contract import Reader, RecordKind, Transaction
 from clew.backends.http.calls.base import Limit, Read, Text, Write, within
 from clew.backends.http.wire import (
+    MOST_ROWS,
     Blob,
     Event,
     blob,
@@ -134,6 +136,17 @@ class LastUsage(Read[UsageRow | None]):
 
     def of(self, on: Reader) -> UsageRow | None:
         return on.last_usage(self.sid)
+
+
+class LastUsages(Read[dict[int, UsageRow]]):
+    sids: Annotated[tuple[Count, ...], Meta(max_length=MOST_ROWS)]
+    answer: ClassVar[Any] = list[tuple[Count, UsageRow]]
+
+    def of(self, on: Reader) -> list[tuple[int, UsageRow]]:
+        return list(on.last_usages(self.sids).items())
+
+    def taken(self, answer: Any) -> dict[int, UsageRow]:
+        return dict(answer)
 
 
 class FindUsage(Read[UsageRow | None]):

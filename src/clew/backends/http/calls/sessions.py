@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.http.calls.base import Limit, Read, Text, Write
+from clew.backends.http.wire import MOST_ROWS
 from clew.core.log import checks
 from clew.core.log.records import Count, Integer, Time
 from clew.core.log.rows import (
@@ -13,6 +16,7 @@ from clew.core.log.rows import (
     Details,
     HeadRow,
     Listed,
+    SessionColumn,
     SessionName,
     SessionQuery,
     SessionRow,
@@ -64,6 +68,7 @@ class ListSessions(Read[list[Listed]]):
     since: Integer | None
     until: Integer | None
     damaged: bool
+    min_cost: Count | None
     answer: ClassVar[Any] = list[Listed]
 
     @classmethod
@@ -130,6 +135,31 @@ class CountSessions(Read[int | None]):
 
     def of(self, on: Reader) -> int | None:
         return on.count_sessions(subagents=self.subagents)
+
+
+class CountBy(Read[dict[str, int]]):
+    column: SessionColumn
+    deleted: bool
+    answer: ClassVar[Any] = dict[str, Count]
+
+    def of(self, on: Reader) -> dict[str, int]:
+        return on.count_by(self.column, deleted=self.deleted)
+
+
+class Workspaces(Read[list[str]]):
+    deleted: bool
+    answer: ClassVar[Any] = list[str]
+
+    def of(self, on: Reader) -> list[str]:
+        return on.workspaces(deleted=self.deleted)
+
+
+class FindSubagents(Read[list[tuple[str, SessionName]]]):
+    parents: Annotated[tuple[Text, ...], Meta(max_length=MOST_ROWS)]
+    answer: ClassVar[Any] = list[tuple[str, SessionName]]
+
+    def of(self, on: Reader) -> list[tuple[str, SessionName]]:
+        return on.find_subagents(self.parents)
 
 
 class StoreTotals(Read[Totals], tag="totals"):
