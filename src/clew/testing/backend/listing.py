@@ -265,6 +265,7 @@ class ListingConformance(Conformance):
             assert sorted(reader.workspaces(deleted=True)) == ["/trash", "/ö/p"]
 
     def test_nothing_is_counted_in_an_empty_store(self, backend: Backend) -> None:
+        """No value stands there with nought."""
         with backend.read() as reader:
             columns: list[SessionColumn] = ["workspace", "status", "tag", "agent", "model"]
             assert [reader.count_by(column) for column in columns] == [{}] * 5
