@@ -84,10 +84,7 @@ function useCurrent(id: string | null): void {
   useEffect(() => {
     current.value = null;
     cursor.value = null;
-    if (id === null) {
-      document.title = "Clew";
-      return;
-    }
+    if (id === null) return;
     const over = new AbortController();
     let waiting = false;
     const read = async () => {
@@ -110,6 +107,9 @@ function useCurrent(id: string | null): void {
     return () => {
       over.abort();
       stop();
+      // Whoever signs out leaves nothing behind, the title of the tab included.
+      current.value = null;
+      document.title = "Clew";
     };
   }, [id, me.value]);
 }

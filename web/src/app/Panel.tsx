@@ -15,6 +15,17 @@ const TABS = [
   { id: "info", title: "Info", key: "i", Content: InfoPanel },
 ] as const;
 
+/** Arrow keys go from tab to tab, as everywhere. */
+function onArrow(event: KeyboardEvent): void {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step === undefined) return;
+  const tabs = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")];
+  const next = tabs[(tabs.indexOf(event.target as HTMLElement) + step + tabs.length) % tabs.length];
+  event.preventDefault();
+  next?.click();
+  next?.focus();
+}
+
 export function Panel(): JSX.Element | null {
   const asked = place.value.query.get("panel");
   const shown = TABS.find((tab) => tab.id === asked) ?? TABS[0];
@@ -35,21 +46,24 @@ export function Panel(): JSX.Element | null {
   const session = current.value;
   return (
     <aside class="panel" aria-label="About this session">
-      <div class="panel-tabs" role="tablist" aria-label="About this session">
-        {TABS.map((tab) => (
-          <button
-            key={tab.id}
-            type="button"
-            role="tab"
-            id={`tab-${tab.id}`}
-            aria-selected={tab === shown}
-            aria-controls="panel-content"
-            title={`${tab.title} (${tab.key})`}
-            onClick={() => open(tab.id)}
-          >
-            {tab.title}
-          </button>
-        ))}
+      <div class="panel-tabs">
+        <div role="tablist" aria-label="About this session" onKeyDown={onArrow}>
+          {TABS.map((tab) => (
+            <button
+              key={tab.id}
+              type="button"
+              role="tab"
+              id={`tab-${tab.id}`}
+              aria-selected={tab === shown}
+              aria-controls="panel-content"
+              tabIndex={tab === shown ? 0 : -1}
+              title={`${tab.title} (${tab.key})`}
+              onClick={() => open(tab.id)}
+            >
+              {tab.title}
+            </button>
+          ))}
+        </div>
         <button type="button" class="quiet panel-close" aria-label="Close the panel" onClick={() => void (showsPanel.value = false)}>
           ×
         </button>
