@@ -138,7 +138,12 @@ def test_sums_of_a_session(a: clew.Session, client: httpx.Client) -> None:
         a.add_usage(
             model=f"m{day % 2}", input_tokens=10**day, cost=Decimal("0.1"), at=NOON + timedelta(days=day)
         )
-    assert client.get(f"{A}/usage").json() == {"by": None, "totals": plain(a.usage()), "groups": []}
+    assert client.get(f"{A}/usage").json() == {
+        "by": None,
+        "totals": plain(a.usage()),
+        "groups": [],
+        "left_out": 0,
+    }
     assert client.get(f"{A}/usage").json()["totals"]["cost"] == "0.3"
     by_day = client.get(f"{A}/usage", params={"by": "day", "since": "2026-11-16"}).json()
     assert [one["group"] for one in by_day["groups"]] == ["2026-11-16", "2026-11-17"]
@@ -168,7 +173,8 @@ def test_sums_of_the_store(server: Running, client: httpx.Client) -> None:
     assert [(one["group"], one["totals"]["input_tokens"]) for one in groups] == [(None, 1), ("m", 110)]
     assert asked(by="model", since="1h")["totals"] == plain(server.store.usage())
     assert asked(until="1h")["totals"] == plain(UsageTotals())
-    assert asked(by="day", until="1h") == {"by": "day", "totals": plain(UsageTotals()), "groups": []}
+    assert asked(by="day", until="1h")["totals"] == plain(UsageTotals())
+    assert asked(by="day", until="1h")["groups"] == []
 
 
 @pytest.mark.parametrize(
@@ -195,3 +201,14 @@ def test_times_may_have_any_offset_and_a_plus_that_was_not_encoded(
     for since in ("2026-11-15T12:00:00Z", "2026-11-15T13:00:00%2B01:00", "2026-11-15T13:00:00+01:00"):
         assert client.get(f"{A}/usage?since={since}").json()["totals"]["calls"] == 1
         assert client.get(f"{A}/usage?until={since}").json()["totals"]["calls"] == 0
+
+
+def test_a_limit_keeps_the_groups_that_cost_most(server: Running, client: httpx.Client) -> None:
+    for number, (cost, tokens) in enumerate([("0.1", 5), ("0.3", 1), ("0.1", 9), ("0", 900)]):
+        server.store.create(f"s{number}").add_usage(model="m", cost=cost, input_tokens=tokens)
+    report = client.get("/api/v1/usage", params={"by": "session", "limit": 2}).json()
+    assert [one["group"] for one in report["groups"]] == ["s1", "s2"]
+    assert report["left_out"] == 2
+    assert report["totals"] == plain(server.store.usage()), "the totals have all"
+    assert client.get("/api/v1/usage", params={"by": "session", "limit": 4}).json()["left_out"] == 0
+    assert client.get("/api/v1/usage", params={"by": "session", "limit": 0}).status_code == 422

@@ -165,3 +165,65 @@ export interface Change {
   /** As a list with `usage=true` gives it; null: it is damaged, or was purged just now. */
   info: SessionInfo | null;
 }
+
+// -- usage
+
+export interface UsageTotals {
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  reasoning_tokens: number;
+  /** Of the calls whose cost is known. */
+  cost: string;
+  /** Calls whose cost is not known. */
+  unpriced: number;
+  /** Calls whose cost is estimated from list prices. */
+  estimated: number;
+}
+
+export interface UsageGroup {
+  group: string | null;
+  totals: UsageTotals;
+}
+
+export interface UsageReport {
+  by: string | null;
+  totals: UsageTotals;
+  groups: UsageGroup[];
+  /** Groups that `limit` left out. */
+  left_out: number;
+}
+
+export interface UsageRecord {
+  number: number;
+  at: string;
+  model: string | null;
+  source: string | null;
+  entry: string | null;
+  input_tokens: number;
+  output_tokens: number;
+  cost: string | null;
+  estimated: boolean;
+}
+
+// -- going on elsewhere
+
+export interface ResumeView {
+  command: string | null;
+  directory: string | null;
+  note: string;
+  agents: { agent: string; command: string }[];
+}
+
+export interface Share {
+  id: string;
+  session: string;
+  /** The entry up to which it is shared; null: live. */
+  head: string | null;
+  redact: boolean;
+  created_at: string;
+  expires_at: string | null;
+  is_expired: boolean;
+}

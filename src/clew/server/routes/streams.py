@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
+from decimal import Decimal
 from functools import partial
+from heapq import nlargest
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from clew.errors import InvalidQueryError
-from clew.model import EventCounts, Usage, UsageGroup, UsageKey, UsageTotals
+from clew.model import EventCounts, Usage, UsageGroup, UsageTotals
 from clew.server.access.principal import bound
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
@@ -93,7 +95,7 @@ def session_usage(call: Call, id: str, query: UsageQuery) -> UsageReport:
         tz=_zone(query.tz),
         subagents=query.subagents,
     )
-    return _report(query.by, sums)
+    return _report(query, sums)
 
 
 @routes.get("/sessions/{id}/usage/records", answer=UsagePage)
@@ -139,7 +141,7 @@ def store_usage(call: Call, query: StoreUsageQuery) -> UsageReport:
         tag=filters[1],
         subagents=query.subagents,
     )
-    return _report(query.by, sums)
+    return _report(query, sums)
 
 
 def _check_subagents(call: Call, query: UsageQuery) -> None:
@@ -147,12 +149,20 @@ def _check_subagents(call: Call, query: UsageQuery) -> None:
         raise bound("subagents, and those whom they work for, may be another's", "leave out `subagents`")
 
 
-def _report(by: UsageKey | None, sums: Callable[..., Any]) -> UsageReport:
-    if by is None:
+def _report(query: UsageQuery, sums: Callable[..., Any]) -> UsageReport:
+    if query.by is None:
         return UsageReport(by=None, totals=sums(), groups=[])
-    found: dict[UsageGroup, UsageTotals] = sums(by=by)
-    groups = [UsageOfGroup(None if group is None else str(group), totals) for group, totals in found.items()]
-    return UsageReport(by=by, totals=_sum(found.values()), groups=groups)
+    found: dict[UsageGroup, UsageTotals] = sums(by=query.by)
+    shown = list(found.items())
+    if query.limit is not None:
+        shown = nlargest(query.limit, shown, key=lambda one: _weight(one[1]))
+    groups = [UsageOfGroup(None if group is None else str(group), totals) for group, totals in shown]
+    left_out = len(found) - len(groups)
+    return UsageReport(by=query.by, totals=_sum(found.values()), groups=groups, left_out=left_out)
+
+
+def _weight(totals: UsageTotals) -> tuple[Decimal, int]:
+    return totals.cost, totals.input_tokens + totals.output_tokens
 
 
 def _sum(totals: Iterable[UsageTotals]) -> UsageTotals:

@@ -118,6 +118,9 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The time zone of days, weeks and months, as Europe/Berlin; UTC when not given."""
     subagents: bool = False
     """Count the calls of its subagents too."""
+    limit: StreamLimit | None = None
+    """So many groups at most: those that cost most, and of equal ones those with the most tokens. Not given:
+    all, in order."""
 
 
 class StoreUsageQuery(UsageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,3 +153,5 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     """Of all."""
     groups: list[UsageOfGroup]
     """Empty without `by`."""
+    left_out: int = 0
+    """Groups that `limit` left out; `totals` has them."""
