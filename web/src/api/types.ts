@@ -44,6 +44,7 @@ export interface SessionInfo {
   agent: string | null;
   parent: string | null;
   metadata: Record<string, unknown>;
+  aliases: string[];
   created_at: string;
   updated_at: string;
   deleted_at: string | null;
@@ -222,8 +223,9 @@ export interface Share {
   session: string;
   /** The entry up to which it is shared; null: live. */
   head: string | null;
+  live: boolean;
   redact: boolean;
   created_at: string;
   expires_at: string | null;
-  is_expired: boolean;
+  expired: boolean;
 }

@@ -44,7 +44,7 @@ function barsOf(groups: readonly UsageGroup[], first: string, last: string): { b
 function roundUp(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999) ?? value;
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value * 0.999) ?? value;
 }
 
 interface Props {

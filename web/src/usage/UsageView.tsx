@@ -21,6 +21,7 @@ type Grouped = (typeof GROUPED)[number];
 type Reports = Record<"day" | Grouped, UsageReport>;
 
 const MOST = 50;
+const MOST_SESSIONS = 20; // their titles are read one by one
 const NAMES = {
   model: { title: "Models", none: "no model named" },
   agent: { title: "Agents", none: "no agent named" },
@@ -107,7 +108,7 @@ async function load(asked: Asked, signal: AbortSignal): Promise<Reports> {
     ...GROUPED.map((by) =>
       get<UsageReport>(
         "/usage",
-        { ...ofChoice(asked), by, limit: MOST, subagents: by === "session" && !isBound ? true : null },
+        { ...ofChoice(asked), by, limit: by === "session" ? MOST_SESSIONS : MOST, subagents: by === "session" && !isBound ? true : null },
         signal,
       ),
     ),
@@ -205,14 +206,12 @@ function Chosen({ asked }: { asked: Asked }): JSX.Element | null {
   );
 }
 
-const TITLED = 20;
-
 /** The titles of sessions: sums know only their ids. Those that cost most are read, one by one. */
 function useTitles(report: UsageReport): ReadonlyMap<string, string> {
   const titles = useSignal<ReadonlyMap<string, string>>(new Map());
   useEffect(() => {
     const over = new AbortController();
-    const missing = report.groups.slice(0, TITLED).flatMap(({ group }) => (group === null || titles.peek().has(group) ? [] : [group]));
+    const missing = report.groups.flatMap(({ group }) => (group === null || titles.peek().has(group) ? [] : [group]));
     for (const id of missing) {
       get<SessionInfo>(at(id), {}, over.signal).then(
         (info) => void (titles.value = new Map(titles.peek()).set(id, info.title ?? info.preview)),

@@ -1,0 +1,32 @@
+// When to read sums again: they tell of no change by themselves.
+import { useEffect, useState } from "preact/hooks";
+import { follow } from "../api/stream";
+
+/** A number that changes when anything in the store did: at most once in so many milliseconds, and while the tab is seen. */
+export function useFresh(pause: number): number {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isDue = false;
+    const tell = () => {
+      timer = undefined;
+      isDue = document.hidden;
+      if (!isDue) setCount((before) => before + 1);
+    };
+    const onSeen = () => {
+      if (isDue && !document.hidden) tell();
+    };
+    const stop = follow("/live", {
+      onFrame: ({ event }) => {
+        if (event === "change") timer ??= setTimeout(tell, pause);
+      },
+    });
+    document.addEventListener("visibilitychange", onSeen);
+    return () => {
+      stop();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", onSeen);
+    };
+  }, [pause]);
+  return count;
+}
