@@ -1,6 +1,97 @@
-import type { JSX } from "preact";
-import type { SessionInfo } from "../api/types";
+// The facts of a session, and the ways in which it goes on elsewhere.
+import type { ComponentChildren, JSX } from "preact";
+import { entryId, type SessionInfo } from "../api/types";
+import { run } from "../app/commands";
+import { to } from "../app/router";
+import { mayAdmin } from "../app/state";
+import { CopyButton } from "../parts/Copy";
+import { DownloadIcon, GoOnIcon, ShareIcon } from "../parts/icons";
+import { bytes, plural } from "../parts/numbers";
+import { ago, exact } from "../parts/time";
+import "./handoff.css";
 
 export function InfoPanel({ session }: { session: SessionInfo }): JSX.Element {
-  return <p>{session.id}</p>;
+  const { forked_from: base, metadata } = session;
+  const hasMetadata = Object.keys(metadata).length > 0;
+  return (
+    <div class="info">
+      <div class="info-actions">
+        <button type="button" title="Resume (o)" onClick={() => run("resume")}>
+          <GoOnIcon /> Resume
+        </button>
+        <button type="button" title="Export (e)" onClick={() => run("export")}>
+          <DownloadIcon /> Export
+        </button>
+        {mayAdmin.value && (
+          <button type="button" title="Share (S)" onClick={() => run("share")}>
+            <ShareIcon /> Share
+          </button>
+        )}
+      </div>
+      {session.damaged !== null && (
+        <p class="info-damaged" role="alert">
+          This session is damaged: {session.damaged}
+        </p>
+      )}
+      <dl>
+        <Fact name="Id">
+          <code>{session.id}</code> <CopyButton text={session.id} name="Copy the id" />
+        </Fact>
+        {session.aliases.length > 0 && <Fact name="Also called">{session.aliases.join(", ")}</Fact>}
+        <Fact name="Status">{session.status}</Fact>
+        {session.agent !== null && <Fact name="Agent">{session.agent}</Fact>}
+        {session.model !== null && <Fact name="Model">{session.model}</Fact>}
+        {session.workspace !== null && (
+          <Fact name="Workspace">
+            <code>{session.workspace}</code> <CopyButton text={session.workspace} name="Copy the workspace" />
+          </Fact>
+        )}
+        {session.tags.length > 0 && (
+          <Fact name="Tags">
+            {session.tags.map((tag) => (
+              <a key={tag} class="info-tag" href={to.home({ tag, q: null })}>
+                {tag}
+              </a>
+            ))}
+          </Fact>
+        )}
+        <Fact name="Created">
+          <time dateTime={session.created_at}>{exact(session.created_at)}</time>
+        </Fact>
+        <Fact name="Active">
+          <time dateTime={session.updated_at} title={exact(session.updated_at)}>
+            {ago(session.updated_at)}
+          </time>
+        </Fact>
+        <Fact name="Messages">
+          {session.messages.toLocaleString("en-US")} <small>({plural(session.user_turns, "prompt")})</small>
+        </Fact>
+        <Fact name="Size">{bytes(session.bytes)}</Fact>
+        {base !== null && (
+          <Fact name="Forked from">
+            <a href={to.session(base.session, { at: entryId(base.head) }, entryId(base.head))}>{base.session}</a>
+          </Fact>
+        )}
+        {session.parent !== null && (
+          <Fact name="Subagent of">
+            <a href={to.session(session.parent)}>{session.parent}</a>
+          </Fact>
+        )}
+        {hasMetadata && (
+          <Fact name="Metadata">
+            <pre tabIndex={0}>{JSON.stringify(metadata, null, 2)}</pre>
+          </Fact>
+        )}
+      </dl>
+    </div>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
 }
