@@ -137,6 +137,7 @@ def test_a_used_code_says_so_and_a_token_can_be_typed(server: Running, context: 
     page = context.new_page()
     page.goto(f"{server.url}/#once={code}")
     says(page, "signed in")
+    page.click("#account")
     page.click("#leave")
     says(page, "not signed in")
     again = context.new_page()

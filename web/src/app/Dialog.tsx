@@ -7,9 +7,11 @@ interface Props {
   onClose: () => void;
   children: ComponentChildren;
   class?: string;
+  /** Without a heading: what is inside says what it is for. */
+  isBare?: boolean;
 }
 
-export function Dialog({ title, onClose, children, class: name = "" }: Props): JSX.Element {
+export function Dialog({ title, onClose, children, class: name = "", isBare = false }: Props): JSX.Element {
   const own = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = own.current!;
@@ -28,12 +30,14 @@ export function Dialog({ title, onClose, children, class: name = "" }: Props): J
       }}
     >
       <div class="dialog-inside">
-        <header>
-          <h2>{title}</h2>
-          <button type="button" class="quiet" aria-label="Close" onClick={() => own.current?.close()}>
-            ×
-          </button>
-        </header>
+        {!isBare && (
+          <header>
+            <h2>{title}</h2>
+            <button type="button" class="quiet" aria-label="Close" onClick={() => own.current?.close()}>
+              ×
+            </button>
+          </header>
+        )}
         {children}
       </div>
     </dialog>

@@ -1,7 +1,9 @@
-import type { JSX } from "preact";
+// Signing in and out; and what is seen where nobody is signed in, or a share has ended.
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, isShare, me, post, signedOutBecause } from "../api/client";
+import { type ApiError, get, isShare, me, post, root, signedOutBecause } from "../api/client";
 import type { Me } from "../api/types";
+import "./bar.css";
 
 /** Learn who is signed in; with `once`, by the code that `clew serve` printed. */
 export async function signIn(given: { once?: string; token?: string } = {}): Promise<void> {
@@ -19,27 +21,33 @@ export async function signOut(): Promise<void> {
 export function SignIn(): JSX.Element {
   const [error, setError] = useState("");
   const [token, setToken] = useState("");
+  const [isSending, setSending] = useState(false);
   if (isShare()) {
     return (
-      <main class="signin">
-        <h1>Clew</h1>
-        <p id="who" role="status">{signedOutBecause.value || "This link does not show anything any more."}</p>
+      <Alone title="This link has ended">
+        <p id="who" class="signin-said" role="status">
+          {signedOutBecause.value || "It does not show anything any more."}
+        </p>
         <p>Ask whoever gave it to you for a new one.</p>
-      </main>
+      </Alone>
     );
   }
   return (
-    <main class="signin">
-      <h1>Clew</h1>
-      <p id="who" role="status">{error || signedOutBecause.value || "You are not signed in."}</p>
+    <Alone title="Sign in to Clew">
+      <p id="who" class="signin-said" role="status">
+        {error || signedOutBecause.value || "You are not signed in."}
+      </p>
       <p>
-        Open the address that <code>clew serve</code> shows: it signs you in. Or paste a token:
+        Open the address that <code>clew serve</code> shows: it signs you in. Or paste a token. <code>clew token add</code> makes one.
       </p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           setToken("");
-          signIn({ token: token.trim() }).catch((problem: Error) => setError(problem.message));
+          setSending(true);
+          signIn({ token: token.trim() })
+            .catch(({ message, next }: ApiError) => setError([message, next].filter(Boolean).join(" ")))
+            .finally(() => setSending(false));
         }}
       >
         <label for="token">Token</label>
@@ -52,10 +60,20 @@ export function SignIn(): JSX.Element {
           value={token}
           onInput={(event) => setToken(event.currentTarget.value)}
         />
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={isSending}>
           Sign in
         </button>
       </form>
+    </Alone>
+  );
+}
+
+function Alone({ title, children }: { title: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <main class="signin">
+      <img class="signin-mark" src={`${root}/icon.svg`} alt="" />
+      <h1>{title}</h1>
+      {children}
     </main>
   );
 }
