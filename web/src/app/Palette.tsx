@@ -3,11 +3,11 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, isShare } from "../api/client";
-import type { Page, SessionInfo } from "../api/types";
+import type { Hit, Page, SessionInfo } from "../api/types";
 import { ago } from "../parts/time";
 import { commands, useCommands } from "./commands";
 import { Dialog } from "./Dialog";
-import { fuzzy } from "./fuzzy";
+import { fuzzy, type Match } from "./fuzzy";
 import { grouped, Keys } from "./KeySheet";
 import { go, to } from "./router";
 import { told } from "./toast";
@@ -15,18 +15,10 @@ import "./palette.css";
 
 interface Choice {
   id: string;
+  score: number;
   title: ComponentChildren;
   note: ComponentChildren;
   run: () => void;
-}
-
-interface Hit {
-  session: string;
-  title: string | null;
-  entry_id: string;
-  on_path: boolean;
-  snippet: string;
-  at: string;
 }
 
 const NEWEST = 200;
@@ -66,14 +58,14 @@ function Finder({ onChoose }: { onChoose: (run: () => void) => void }): JSX.Elem
   const list = useRef<HTMLDivElement>(null);
   const sessions = useSessions();
   const hits = useHits(typed.value.trim());
-  const groups: [string, Choice[]][] = [];
   const words = typed.value.trim();
-  const add = (name: string, found: Choice[]) => {
-    if (found.length > 0) groups.push([name, found]);
-  };
-  add("Sessions", sessionChoices(sessions, words));
-  add("Commands", commandChoices(words));
-  add("In messages", hitChoices(hits));
+  // What fits best is at the top: sessions, or commands.
+  const named: [string, Choice[]][] = [
+    ["Sessions", sessionChoices(sessions, words)],
+    ["Commands", commandChoices(words)],
+  ];
+  named.sort(([, one], [, other]) => (other[0]?.score ?? 0) - (one[0]?.score ?? 0));
+  const groups = [...named, ["In messages", hitChoices(hits)] as const].filter(([, found]) => found.length > 0);
   const all = groups.flatMap(([, found]) => found);
   const chosen = Math.min(at.value, all.length - 1);
   useEffect(() => {
@@ -162,8 +154,8 @@ function marked(text: string, at: readonly number[]): ComponentChildren {
 }
 
 /** Those that fit, the best first; with nothing typed all of them, as they are. */
-function best<T>(words: string, all: readonly T[], text: (one: T) => string): { one: T; at: number[] }[] {
-  if (words === "") return all.map((one) => ({ one, at: [] }));
+function best<T>(words: string, all: readonly T[], text: (one: T) => string): ({ one: T } & Match)[] {
+  if (words === "") return all.map((one) => ({ one, score: 0, at: [] }));
   return all
     .flatMap((one) => {
       const match = fuzzy(words, text(one));
@@ -174,8 +166,9 @@ function best<T>(words: string, all: readonly T[], text: (one: T) => string): { 
 
 function commandChoices(words: string): Choice[] {
   const offered = grouped(commands.value.filter((one) => one.inPalette !== false)).flatMap(([, found]) => found);
-  return best(words, offered, (one) => one.title).map(({ one, at }) => ({
+  return best(words, offered, (one) => one.title).map(({ one, score, at }) => ({
     id: `command ${one.id}`,
+    score,
     title: marked(one.title, at),
     note: one.keys?.[0] ? <Keys keys={one.keys[0]} /> : one.group,
     run: one.run,
@@ -187,10 +180,11 @@ const titleOf = (one: SessionInfo) => one.title ?? (one.preview || one.id);
 function sessionChoices(sessions: readonly SessionInfo[], words: string): Choice[] {
   return best(words, sessions, (one) => `${titleOf(one)} ${projectOf(one)}`)
     .slice(0, words === "" ? FEW : 2 * FEW)
-    .map(({ one, at }) => {
+    .map(({ one, score, at }) => {
       const title = titleOf(one);
       return {
         id: `session ${one.id}`,
+        score,
         title: marked(title, at.filter((place) => place < title.length)),
         note: [projectOf(one), ago(one.updated_at)].filter(Boolean).join(" · "),
         run: () => go(to.session(one.id)),
@@ -205,6 +199,7 @@ function projectOf(one: SessionInfo): string {
 function hitChoices(hits: readonly Hit[]): Choice[] {
   return hits.map((one) => ({
     id: `hit ${one.session} ${one.entry_id}`,
+    score: 0,
     title: one.snippet.replace(/\s+/g, " ").trim(),
     note: [one.title ?? one.session, ago(one.at)].join(" · "),
     run: () => go(to.session(one.session, { at: one.on_path ? null : one.entry_id }, one.entry_id)),
@@ -226,6 +221,11 @@ function useSessions(): readonly SessionInfo[] {
   return found.value;
 }
 
+/** The last word may not be whole yet. */
+function asTyped(words: string): string {
+  return /[\p{L}\p{N}]$/u.test(words) ? `${words}*` : words;
+}
+
 /** Messages that have the words, a moment after the last letter. */
 function useHits(words: string): readonly Hit[] {
   const found = useSignal<readonly Hit[]>([]);
@@ -234,7 +234,7 @@ function useHits(words: string): readonly Hit[] {
     if (isShare() || words.length < LETTERS) return;
     const over = new AbortController();
     const timer = setTimeout(() => {
-      get<Page<Hit>>("/search", { q: words, limit: HITS, order: "best" }, over.signal).then(
+      get<Page<Hit>>("/search", { q: asTyped(words), limit: HITS, order: "best" }, over.signal).then(
         (page) => void (found.value = page.data),
         () => undefined, // half a query may be none yet
       );

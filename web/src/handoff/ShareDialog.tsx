@@ -8,6 +8,7 @@ import { Dialog } from "../app/Dialog";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { CopyButton } from "../parts/Copy";
+import { plural } from "../parts/numbers";
 import { ago, exact } from "../parts/time";
 
 const DAY = 24 * 3600;
@@ -23,6 +24,12 @@ type Extent = "now" | "here" | "live";
 interface Props {
   session: SessionInfo;
   onClose: () => void;
+}
+
+/** An entry's id ends with its position. */
+function upTo(head: string): string {
+  const position = Number(head.split(".").at(-1));
+  return head === "start" || Number.isNaN(position) ? "empty" : `the first ${plural(position + 1, "entry", "entries")}`;
 }
 
 export function ShareDialog({ session, onClose }: Props): JSX.Element {
@@ -108,7 +115,7 @@ export function ShareDialog({ session, onClose }: Props): JSX.Element {
             {shares.value.map((one) => (
               <li key={one.id}>
                 <span>
-                  {one.live ? "live" : `up to ${one.head}`}
+                  {one.live ? "live" : upTo(one.head!)}
                   <small>
                     {one.redact ? "secrets replaced" : "with secrets"} · made <time title={exact(one.created_at)}>{ago(one.created_at)}</time>
                     {" · "}

@@ -1,6 +1,6 @@
 // When to read sums again: they tell of no change by themselves.
 import { useEffect, useState } from "preact/hooks";
-import { follow } from "../api/stream";
+import { onChanges } from "../api/changes";
 
 /** A number that changes when anything in the store did: at most once in so many milliseconds, and while the tab is seen. */
 export function useFresh(pause: number): number {
@@ -16,11 +16,8 @@ export function useFresh(pause: number): number {
     const onSeen = () => {
       if (isDue && !document.hidden) tell();
     };
-    const stop = follow("/live", {
-      onFrame: ({ event }) => {
-        if (event === "change") timer ??= setTimeout(tell, pause);
-      },
-    });
+    const soon = () => void (timer ??= setTimeout(tell, pause));
+    const stop = onChanges({ onChange: soon, onStart: soon });
     document.addEventListener("visibilitychange", onSeen);
     return () => {
       stop();
