@@ -15,7 +15,7 @@ import { Palette } from "./Palette";
 import { Panel } from "./Panel";
 import { go, onLinkClick, place, to } from "./router";
 import { SignIn } from "./SignIn";
-import { current, cursor, showsPanel, showsSidebar } from "./state";
+import { current, cursor, isNarrow, showsPanel, showsSidebar } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
 
@@ -84,6 +84,7 @@ function useCurrent(id: string | null): void {
   useEffect(() => {
     current.value = null;
     cursor.value = null;
+    if (isNarrow.peek()) showsPanel.value = place.peek().query.has("panel");
     if (id === null) return;
     const over = new AbortController();
     let waiting = false;

@@ -43,7 +43,20 @@ export function kept<T>(name: string, usual: T) {
 
 export const theme = kept<"auto" | "light" | "dark">("theme", "auto");
 export const showsSidebar = kept("sidebar", true);
-export const showsPanel = kept("panel", true);
+/** Where the panel lies over the transcript, it is open only when asked for. */
+const overlays = window.matchMedia("(max-width: 75rem)");
+export const isNarrow = signal(overlays.matches);
+overlays.addEventListener("change", () => void (isNarrow.value = overlays.matches));
+const panelBeside = kept("panel", true);
+const panelAbove = signal(false);
+export const showsPanel = {
+  get value(): boolean {
+    return isNarrow.value ? panelAbove.value : panelBeside.value;
+  },
+  set value(shown: boolean) {
+    (isNarrow.peek() ? panelAbove : panelBeside).value = shown;
+  },
+};
 export const showsThinking = kept("thinking", true);
 export const showsTools = kept("tools", true);
 
