@@ -80,7 +80,9 @@ def test_two_tabs_show_what_happens_without_being_loaded_again(
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted"])
-def test_a_session_that_needs_somebody_has_a_mark_with_words(server: Running, visit: Visit, status: str) -> None:
+def test_a_session_that_needs_somebody_has_a_mark_with_words(
+    server: Running, visit: Visit, status: str
+) -> None:
     session = say(server.store, "a", title="Needs you")
     if status == "failed":
         session.fail("no more money")
@@ -376,10 +378,14 @@ def test_a_session_that_went_on_is_marked_until_it_is_looked_at(server: Running,
 # -- many, and narrow
 
 
-def test_two_thousand_sessions_are_scrolled_with_few_rows_in_the_document(server: Running, visit: Visit) -> None:
+def test_two_thousand_sessions_are_scrolled_with_few_rows_in_the_document(
+    server: Running, visit: Visit
+) -> None:
     def fill(store: clew.Store) -> None:
         for number in range(2000):
-            store.create(f"s{number:04}", title=f"Session number {number:04}").append({"role": "user", "content": "x"})
+            store.create(f"s{number:04}", title=f"Session number {number:04}").append(
+                {"role": "user", "content": "x"}
+            )
 
     server.store.transact(fill)
     page = visit()

@@ -178,6 +178,39 @@ def test_the_browser_is_opened_at_an_address_that_signs_in_once(tmp_path: Path) 
             assert browser.post("/api/v1/login", **login).status_code == 401  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_s16_the_address_of_the_browser_is_worth_nothing_to_other_users_of_the_machine(
+    tmp_path: Path,
+) -> None:
+    """They see it among the arguments of the browser."""
+    env = {"BROWSER": str(_browser(tmp_path))}
+    with serving(tmp_path, "--open", env=env) as server:
+        until((tmp_path / "opened").exists)
+        code = (tmp_path / "opened").read_text().partition("/#once=")[2]
+        port = int(server.url.rpartition(":")[2])
+        body = json.dumps({"once": code})
+        head = f"POST /api/v1/login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        request = f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
+        assert _answered(port, request, user=65534) == "401"
+        assert _answered(port, request, user=0) == "200"
+
+
+def _answered(port: int, request: str, *, user: int) -> str:
+    """The status of the answer to what another user sends, by a shell that needs no files of ours."""
+    script = f'exec 3<>/dev/tcp/127.0.0.1/{port}; printf %s "$1" >&3; head -n 1 <&3'
+    done = subprocess.run(
+        ["/bin/bash", "-c", script, "bash", request],
+        user=user,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout.split()[1]
+
+
 def test_the_screen_shows_the_address_all_the_same(tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     shown = _on_terminal(tmp_path, "--open", awaited=opened, BROWSER=str(_browser(tmp_path)))

@@ -13,6 +13,7 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -30,27 +31,34 @@ COOKIE_LASTS: Final = 7 * 24 * 3600
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _ONCE: Final = "once"
+_OWN: Final = " own"
 _COOKIE: Final = re.compile(r"1\.([a-z0-9]{3,10})\.([0-9]{1,12})\.([0-9a-f]{16})\.([A-Za-z0-9_-]{43})")
 
 
 # -- one-time codes
 
 
-def new_code(location: str, now: float) -> str:
-    """128 random bits, good for one sign-in as the owner within two minutes."""
+def new_code(location: str, now: float, *, own: bool = False) -> str:
+    """128 random bits, good for one sign-in as the owner within two minutes. `own`: only for programs of this
+    user. Others may see the code, as the argument of a command."""
     _forget_codes(location, now)
     code = secrets.token_urlsafe(16)
-    write_private(_code_path(location, code), str(round(now + CODE_LASTS)).encode(), replace=True)
+    said = str(round(now + CODE_LASTS)) + (_OWN if own else "")
+    write_private(_code_path(location, code), said.encode(), replace=True)
     return code
 
 
-def take_code(location: str, code: str, now: float) -> bool:
-    """Whether it is one, the first time. It is looked for by its hash, so the time tells nothing of it."""
+def take_code(location: str, code: str, now: float, is_own: Callable[[], bool] = lambda: False) -> bool:
+    """Whether it is one, the first time. It is looked for by its hash, so the time tells nothing of it.
+    `is_own`: whether a program of this user shows it."""
     if not _CODE.fullmatch(code):
         return False
     path = _code_path(location, code)
     try:
-        until = int(read_private(path, 20))
+        said = read_private(path, 20).decode("ascii")
+        until = int(said.removesuffix(_OWN))
+        if said.endswith(_OWN) and not is_own():
+            return False  # it stays good for the one whose it is
         os.unlink(path)  # only one of those who try it at once can do that
     except (OSError, NotPrivateError, ValueError):
         return False

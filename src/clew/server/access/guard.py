@@ -69,6 +69,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the caller, for limits and the log. Empty: a socket of this machine."""
     is_local: bool
     """It came from this machine, and through no proxy."""
+    ends: tuple[Any, Any] = (None, None)
+    """Of its connection: host and port of the client, and of the server; None: it has none."""
 
 
 class Guard:
@@ -104,6 +106,7 @@ class Guard:
             is_https=scheme == "https" or (origin or "").startswith("https://"),
             client=client,
             is_local=not is_behind and _is_loopback(client),
+            ends=(scope.get("client"), scope.get("server")),
         )
 
     def check_cookie(self, asked: Asked, method: str, headers: Mapping[str, str]) -> None:

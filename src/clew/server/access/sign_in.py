@@ -7,7 +7,7 @@ refused by then, in cookies and open streams too.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -142,9 +142,10 @@ class SignIn:
         if credential.until is not None:
             self._ended[credential.nonce] = credential.until
 
-    def take_code(self, code: str) -> bool:
-        """Whether it is a one-time code of this server, the first time."""
-        return browser.take_code(self._store.location, code, time.time())
+    def take_code(self, code: str, is_own: Callable[[], bool]) -> bool:
+        """Whether it is a one-time code of this server, the first time. `is_own`: whether a program of this
+        user shows it."""
+        return browser.take_code(self._store.location, code, time.time(), is_own)
 
     def new_code(self) -> str:
         return browser.new_code(self._store.location, time.time())

@@ -8,6 +8,7 @@ import msgspec
 
 from clew.server.access import audit
 from clew.server.access.browser import CODE_LASTS, cookie_name, set_cookie
+from clew.server.access.peer import is_own_user
 from clew.server.access.principal import OWNER, Principal
 from clew.server.access.sign_in import refused
 from clew.server.call import Answer, Call
@@ -87,7 +88,7 @@ def _shown(call: Call, body: Login) -> Principal:
     server = call.server
     server.limits.check_codes(call.client)
     if body.once is not None:
-        if server.sign_in.take_code(body.once):
+        if server.sign_in.take_code(body.once, lambda: _is_own(call)):
             return OWNER
         server.limits.failed(call.client)
         raise refused(
@@ -104,6 +105,12 @@ def _shown(call: Call, body: Login) -> Principal:
     if principal.kind == "share":
         raise refused("a share link needs no sign-in: send its token in the Authorization header")
     return principal
+
+
+def _is_own(call: Call) -> bool:
+    """Whether a program of the user of this server sent it, on this machine, and through no proxy."""
+    client, server = call.asked.ends
+    return call.asked.is_local and bool(client and server) and is_own_user(client, server)
 
 
 def _path(call: Call) -> str:

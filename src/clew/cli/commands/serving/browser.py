@@ -18,13 +18,18 @@ _ANYWHERE: Final = ("0.0.0.0", "::")
 
 def open_page(started: Started, on_failure: Callable[[], None]) -> None:
     """Open the page with a code of its own; the one that is shown works all the same. Nobody waits for the
-    browser: some of them end only when their window is closed. `on_failure`: none was found."""
+    browser: some of them end only when their window is closed. `on_failure`: none was found.
+
+    The address is an argument of the browser's command, which on Linux all users of the machine can see: so
+    the code is good for programs of this user only. Other systems do not show it.
+    """
     from time import time
 
     from clew.server.access.browser import new_code
+    from clew.server.access.peer import CAN_TELL
 
-    assert started.url is not None
-    url = f"{reachable(started.url)}/#once={new_code(started.store, time())}"
+    code = new_code(started.store, time(), own=CAN_TELL)
+    url = f"{reachable(started.urls[0])}/#once={code}"
 
     def run() -> None:
         if not (has_screen() and _open(url)):

@@ -113,8 +113,8 @@ def serve_command(
 ) -> int:
     """Only programs of this machine reach it, and only with a token. The token is made at the first start and
     kept in a file that only you can read; the command says which. A browser signs in with the address that
-    is shown on a terminal: its code works once, for two minutes. --open starts your browser with such an
-    address ($BROWSER names another one); until it has started, other users of this machine can see it.
+    is shown on a terminal: its code works once, for two minutes. --open starts your browser with an
+    address of its own; $BROWSER names the browser.
 
     For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
     front, because the connections of this command are not encrypted.

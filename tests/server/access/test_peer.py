@@ -1,0 +1,63 @@
+"""Which user is at the other end of a connection, and codes that are good for one user only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import httpx
+import pytest
+
+from clew.server.access import browser, peer
+from tests.server.conftest import Running
+
+pytestmark = pytest.mark.skipif(not peer.CAN_TELL, reason="only Linux tells")
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_the_user_of_a_connection(family: socket.AddressFamily, host: str) -> None:
+    with closing(socket.socket(family)) as listener:
+        try:
+            listener.bind((host, 0))
+        except OSError:
+            pytest.skip("this machine has no such address")
+        listener.listen()
+        server = listener.getsockname()[:2]
+        with closing(socket.create_connection(server)) as ours:
+            client = ours.getsockname()[:2]
+            assert peer.user_of(client, server) == os.getuid()
+            assert peer.is_own_user(client, server)
+            assert peer.user_of((client[0], client[1] ^ 1), server) is None
+            assert not peer.is_own_user(server, ("127.0.0.1", 9))
+
+
+@pytest.mark.parametrize("odd", [("", 0), ("name", 1), ("::1", 1), (None, None)])
+def test_what_is_no_address_is_nobodys(odd: tuple[str, int]) -> None:
+    assert peer.user_of(odd, ("127.0.0.1", 1)) is None
+
+
+def test_a_connection_of_another_user_is_not_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for user, is_own in ((os.getuid(), True), (0, True), (os.getuid() + 1, False), (None, False)):
+        monkeypatch.setattr(peer, "user_of", lambda *_, user=user: user)
+        assert peer.is_own_user(("127.0.0.1", 1), ("127.0.0.1", 2)) is is_own
+
+
+def test_s16_a_code_for_programs_of_this_user_is_refused_to_others_and_stays_good(
+    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    code = browser.new_code(server.store.location, time.time(), own=True)
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+
+        def sign_in(**headers: str) -> int:
+            return client.post("/api/v1/login", json={"once": code}, headers=headers).status_code
+
+        with monkeypatch.context() as other:
+            other.setattr(peer, "user_of", lambda *_: os.getuid() + 1)
+            assert sign_in() == 401
+        assert sign_in(**{"x-forwarded-for": "127.0.0.1"}) == 401
+        assert sign_in() == 200
+        assert sign_in() == 401
