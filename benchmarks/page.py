@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import statistics
 import sys
 from collections.abc import AsyncIterator
@@ -38,7 +39,7 @@ RATE: Final = 58.0
 HEAP: Final = 150e6
 """Bytes, with a session of 100,000 messages."""
 
-LIST_ROW: Final = "#list [data-session], #list a[href*='/s/']"
+LIST_ROW: Final = "#list li"
 ENTRY: Final = "#transcript article"
 LAST: Final = "This is the last message of a long session."
 AGENTS: Final = ("claude-code", "codex", "gemini-cli", "opencode", "aider")
@@ -77,19 +78,12 @@ _TICKS: Final = """() => {
 
 async def run(lab: Lab) -> Result:
     details: dict[str, Any] = {"quick": lab.quick}
-    sessions, messages = lab.pick(100_000, 10_000), lab.pick(100_000, 10_000)
-    lab.say(f"stores of {sessions:,} sessions and of {messages:,} messages (made once, and kept)")
-    many = kept(f"page-sessions-{sessions}", lambda path: fill(path, sessions))
-    long = kept(f"page-messages-{messages}", lambda path: lengthen(path, messages))
     rows: list[Row] = []
+    chosen = [part for part in PARTS if lab.has(part)] or [*PARTS]
     async with chromium() as browser:
         details["browser"] = browser.version
-        async with opened(browser, many) as context:
-            rows += await paints(lab, context, details)
-            rows += await scrolled_list(lab, context, sessions, details)
-        async with opened(browser, long) as context:
-            rows += await long_session(lab, context, messages, details)
-        rows += await follow(lab, browser, details)
+        for part in chosen:
+            rows += await PARTS[part](lab, browser, details)
     return Result(rows, details)
 
 
@@ -143,6 +137,14 @@ def lengthen(path: Path, count: int) -> None:
 # -- the first look
 
 
+async def sessions(lab: Lab, browser: Browser, details: dict[str, Any]) -> list[Row]:
+    count = lab.pick(100_000, 10_000)
+    lab.say(f"a store of {count:,} sessions (made once, and kept)")
+    path = kept(f"page-sessions-{count}", lambda path: fill(path, count))
+    async with opened(browser, path) as context:
+        return [*await paints(lab, context, details), *await scrolled_list(lab, context, count, details)]
+
+
 async def paints(lab: Lab, context: BrowserContext, details: dict[str, Any]) -> list[Row]:
     """The list, by a browser that was never there, and by one that has the page in its cache."""
     rounds = lab.pick(15, 5)
@@ -169,26 +171,24 @@ async def paints(lab: Lab, context: BrowserContext, details: dict[str, Any]) -> 
 def within(work: str, samples: list[float], limit: float, details: dict[str, Any]) -> Row:
     """A row for a median of times."""
     middle = statistics.median(samples)
-    details[f"{work}, ms"] = [round(one * 1000) for one in samples]
+    details[f"{work}, ms"] = [round(one * 1000, 1) for one in samples]
     return Row(work, ms(middle), f"limit {ms(limit)}", middle / limit, 1.0)
 
 
 # -- the list
 
 
-async def scrolled_list(
-    lab: Lab, context: BrowserContext, sessions: int, details: dict[str, Any]
-) -> list[Row]:
-    lab.say(f"scrolling through {sessions:,} sessions")
+async def scrolled_list(lab: Lab, context: BrowserContext, count: int, details: dict[str, Any]) -> list[Row]:
+    lab.say("scrolling through them")
     page = await context.new_page()
     await page.goto("/")
     await page.locator(LIST_ROW).first.wait_for()
-    frames = await scrolled(page, "#list", LIST_ROW, speed=3000, seconds=lab.pick(10, 3))
+    frames = await scrolled(page, "#list", LIST_ROW, speed=6000, seconds=lab.pick(10, 3))
     held = await heap(page)
     await page.close()
     details["list, scrolled"] = frames.details
     return [
-        smooth(f"list of {sessions:,}: scrolling", frames.rate, frames.late(33.4)),
+        smooth(f"list of {count:,}: scrolling", frames.rate, frames.late(33.4)),
         Row("list: heap after scrolling", size(held), f"limit {size(HEAP)}", held / HEAP, 1.0),
     ]
 
@@ -200,12 +200,17 @@ def smooth(work: str, rate: float, late: int) -> Row:
 # -- a long session
 
 
-async def long_session(
-    lab: Lab, context: BrowserContext, messages: int, details: dict[str, Any]
-) -> list[Row]:
+async def session(lab: Lab, browser: Browser, details: dict[str, Any]) -> list[Row]:
+    count = lab.pick(100_000, 10_000)
+    lab.say(f"a session of {count:,} messages (made once, and kept)")
+    path = kept(f"page-messages-{count}", lambda path: lengthen(path, count))
+    async with opened(browser, path) as context:
+        return await long_session(lab, context, count, details)
+
+
+async def long_session(lab: Lab, context: BrowserContext, count: int, details: dict[str, Any]) -> list[Row]:
     rounds = lab.pick(7, 3)
-    lab.say(f"a session of {messages:,} messages")
-    name = f"{messages:,} messages"
+    name = f"{count:,} messages"
     last = (
         f"__look('last', () => {{ const all = [...document.querySelectorAll({ENTRY!r})];"
         f" return __usable(all.findLast((one) => one.textContent.includes({LAST!r}))); }})"
@@ -216,17 +221,20 @@ async def long_session(
         await page.add_init_script(last)
         await page.goto(f"/s/{SESSION}")
         took = await seen(page, "last")
-        if number:
+        if number:  # the first one warms up the server
             opened.append(took)
-        if number < rounds:
-            await page.close()
+        if number == rounds or (number and math.isinf(took)):
+            break
+        await page.close()
+    lab.say("scrolling through it")
     frames = await scrolled(page, "#transcript", ENTRY, speed=-2500, seconds=lab.pick(10, 3))
     details[f"{name}, scrolled up"] = frames.details
-    after_scroll = await heap(page)
-    middle = await jumps(lab, context, messages)
+    held = await heap(page)
+    lab.say("jumps")
     top = await to_the_top(page)
-    held = max(after_scroll, await heap(page))
+    held = max(held, await heap(page))
     await page.close()
+    middle = await jumps(lab, context, count)
     return [
         within(f"{name}: last entry usable", opened, USABLE, details),
         within(f"{name}: an entry in the middle, by its address", middle, USABLE, details),
@@ -236,11 +244,11 @@ async def long_session(
     ]
 
 
-async def jumps(lab: Lab, context: BrowserContext, messages: int) -> list[float]:
+async def jumps(lab: Lab, context: BrowserContext, count: int) -> list[float]:
     """Addresses of entries in the middle, opened in a new tab."""
     times: list[float] = []
     for number in range(lab.pick(5, 2)):
-        position = messages // 2 + number * 997
+        position = count // 2 + number * 997
         answer = await context.request.get(f"/api/v1/sessions/{SESSION}/entries?after={position}&limit=1")
         entry = (await answer.json())["data"][0]
         page = await context.new_page()
@@ -319,5 +327,7 @@ async def written(path: Path, count: int, pause: float) -> list[float]:
     return times
 
 
+PARTS: Final = {"sessions": sessions, "session": session, "follow": follow}
+
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(run, __doc__, **{part: f"only this part: {part}" for part in PARTS})
