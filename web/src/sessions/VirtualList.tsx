@@ -31,7 +31,8 @@ export function VirtualList<T>(props: Props<T>): JSX.Element {
   const [focused, setFocused] = useState<string | null>(null);
 
   const measure = () => {
-    const { scrollTop, clientHeight } = frame.current!;
+    if (!frame.current) return; // somebody signed out, and the list is gone
+    const { scrollTop, clientHeight } = frame.current;
     const first = Math.max(0, Math.floor(scrollTop / height) - BEYOND);
     const last = Math.ceil((scrollTop + clientHeight) / height) + BEYOND;
     setRange((before) => (before.first === first && before.last === last ? before : { first, last }));
