@@ -334,6 +334,24 @@ class Store:
                 usage=usage,
             )
 
+    def facets(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        limit: int = 50,
+    ) -> Facets:
+        """The projects, agents, models, tags and statuses of the sessions, most frequent first: what `list`
+        can filter by. Sessions in the trash do not count.
+
+        Args:
+            workspace: Only of sessions that work there.
+            tag: Only of sessions with this tag, or all of these.
+            limit: How many of each at most.
+        """
+        with self._scope.read() as reader:
+            return facets.count(reader, workspace=workspace, tag=tag, limit=limit)
+
     def compare(self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None) -> Comparison:
         """Where the paths of two sessions part: the last entry that they share, and what each has behind it.
 
@@ -352,24 +370,6 @@ class Store:
         with self._scope.read() as reader:
             one, other = (_row(reader, id) for id in (a, b))
             return compare(reader, standing_at(reader, one, a_at), standing_at(reader, other, b_at))
-
-    def facets(
-        self,
-        *,
-        workspace: str | os.PathLike[str] | None = None,
-        tag: str | Sequence[str] | None = None,
-        limit: int = 50,
-    ) -> Facets:
-        """The projects, agents, models, tags and statuses of the sessions, most frequent first: what `list`
-        can filter by. Sessions in the trash do not count.
-
-        Args:
-            workspace: Only of sessions that work there.
-            tag: Only of sessions with this tag, or all of these.
-            limit: How many of each at most.
-        """
-        with self._scope.read() as reader:
-            return facets.count(reader, workspace=workspace, tag=tag, limit=limit)
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
         """The session with the newest activity that has messages, or None."""

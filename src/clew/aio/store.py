@@ -280,11 +280,6 @@ class AsyncStore:
             usage=usage,
         )
 
-    async def compare(
-        self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None
-    ) -> Comparison:
-        return await self._call(self._store.compare, a, b, a_at=a_at, b_at=b_at)
-
     async def facets(
         self,
         *,
@@ -293,6 +288,11 @@ class AsyncStore:
         limit: int = 50,
     ) -> Facets:
         return await self._call(self._store.facets, workspace=workspace, tag=tag, limit=limit)
+
+    async def compare(
+        self, a: str, b: str, *, a_at: Point | None = None, b_at: Point | None = None
+    ) -> Comparison:
+        return await self._call(self._store.compare, a, b, a_at=a_at, b_at=b_at)
 
     async def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> AsyncSession | None:
         found = await self._call(self._store.latest, workspace=workspace)
