@@ -229,3 +229,13 @@ export interface Share {
   expires_at: string | null;
   expired: boolean;
 }
+
+/** A place of a path that is worth going to. */
+export interface OutlineItem {
+  id: string;
+  position: number;
+  kind: "prompt" | "compaction" | "checkpoint" | "error" | string;
+  at: string;
+  text: string;
+  snapshot?: string;
+}

@@ -90,9 +90,7 @@ function useCurrent(id: string | null): void {
     let waiting = false;
     const read = async () => {
       waiting = false;
-      const found = await get<SessionInfo>(at(id), {}, over.signal);
-      current.value = found;
-      document.title = `${found.title ?? found.id} · Clew`;
+      current.value = await get<SessionInfo>(at(id), {}, over.signal);
     };
     read().catch(told);
     // The stream of the store says that it changed; what changed is read then, at most four times a second.

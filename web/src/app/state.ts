@@ -8,6 +8,14 @@ export const current = signal<SessionInfo | null>(null);
 /** The id of the entry under the cursor in the transcript; null: none. */
 export const cursor = signal<string | null>(null);
 
+/** What came in the session that is shown, and was not seen yet: the title of the tab counts it. */
+export const unseen = signal(0);
+
+effect(() => {
+  const name = current.value === null ? "Clew" : `${current.value.title ?? current.value.id} · Clew`;
+  document.title = unseen.value ? `(${unseen.value}) ${name}` : name;
+});
+
 /** Whether the caller may change sessions, read files, and do what the owner may. */
 export const mayWrite = computed(() => may("write"));
 export const mayFiles = computed(() => may("files"));

@@ -1,5 +1,6 @@
 // The one door for markup. The server made and cleaned it; nothing else on the page becomes HTML.
 import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
 
 interface Policy {
   createHTML(text: string): string;
@@ -10,5 +11,7 @@ const policy: Policy = factory?.createPolicy("clew", { createHTML: (text) => tex
 
 /** HTML of a block that the server drew (`html` of a block, and of nothing else). */
 export function Markup({ html, class: name = "" }: { html: string; class?: string }): JSX.Element {
-  return <div class={`markup ${name}`} dangerouslySetInnerHTML={{ __html: policy.createHTML(html) }} />;
+  // The same object while the text is the same: then nothing is put in again, and what was unfolded stays so.
+  const made = useMemo(() => ({ __html: policy.createHTML(html) }), [html]);
+  return <div class={`markup ${name}`} dangerouslySetInnerHTML={made} />;
 }

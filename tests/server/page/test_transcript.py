@@ -1,0 +1,459 @@
+"""The transcript of a session: what is drawn of it, how one moves in it, and what comes while one reads."""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import clew
+from tests.exporters.rich import CLAUDE, claude_files, picture
+from tests.server.conftest import Running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import BrowserContext, Locator, Page
+
+Visit = Callable[..., "Page"]
+
+DRAWN = """() => {
+  const feed = document.querySelector("#transcript").getBoundingClientRect();
+  return [...document.querySelectorAll("#transcript article")]
+    .map((row) => [Number(row.dataset.at), row.getBoundingClientRect()])
+    .filter(([at, row]) => row.bottom > feed.top + 1 && row.top < feed.bottom - 1)
+    .map(([at]) => at);
+}"""
+"""The positions of the entries in the window."""
+
+
+def talk(store: clew.Store, id: str = "talk", count: int = 5000) -> clew.Session:
+    """A person and an assistant, who say the numbers of what they say."""
+    session = store.session(id)
+    session.append(
+        *(
+            {"role": "user", "content": f"question {number}"}
+            if number % 2 == 0
+            else {"role": "assistant", "content": f"answer {number}\n\n" + "It goes on. " * (number % 40)}
+            for number in range(count)
+        )
+    )
+    return session
+
+
+def call(id: str, command: str = "pytest -q") -> dict[str, Any]:
+    asked = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": command}}
+    return {"role": "assistant", "content": [asked]}
+
+
+def result(id: str, text: str = "2 failed, 3 passed in 0.1s") -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
+
+
+def row(page: Page, position: int) -> Locator:
+    return page.locator(f"#transcript article[data-at='{position}']")
+
+
+def entry_id(session: clew.Session, position: int) -> str:
+    return (
+        next(iter(session.entries(after=position - 1))).id if position else next(iter(session.entries())).id
+    )
+
+
+def in_window(page: Page, position: int) -> None:
+    """Wait until an entry is in the window."""
+    page.wait_for_function(f"(position) => ({DRAWN})().includes(position)", arg=position)
+
+
+# -- what is drawn
+
+
+def test_a_call_is_one_line_that_knows_its_result_and_unfolds_to_both(server: Running, visit: Visit) -> None:
+    session = server.store.session("tools")
+    session.append({"role": "user", "content": "Run the tests"}, call("c1"), result("c1"))
+    page = visit("/s/tools")
+    line = page.get_by_role("button", name=re.compile("Ran pytest -q 2 failed, 3 passed"))
+    line.wait_for()
+    assert page.locator("#transcript article").count() == 2  # the result has no row of its own
+    line.click()
+    page.locator(".transcript-inside", has_text="in 0.1s").wait_for()
+    line.click()
+    page.locator(".transcript-inside").wait_for(state="detached")
+
+
+def test_a_running_call_gets_its_result_when_it_comes(server: Running, visit: Visit) -> None:
+    session = server.store.session("tools")
+    session.append({"role": "user", "content": "Run the tests"}, call("c1"))
+    page = visit("/s/tools")
+    page.get_by_role("button", name="Ran pytest -q", exact=True).wait_for()
+    session.append(result("c1"))
+    page.get_by_role("button", name=re.compile("Ran pytest -q 2 failed, 3 passed")).wait_for()
+    assert page.locator("#transcript article").count() == 2
+
+
+def test_entries_of_one_speaker_stand_under_one_name(server: Running, visit: Visit) -> None:
+    session = server.store.session("joined")
+    session.append(
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "One."},
+        call("c1"),
+        result("c1"),
+        {"role": "assistant", "content": "Two."},
+        {"role": "user", "content": "Thanks"},
+    )
+    page = visit("/s/joined")
+    page.get_by_text("Thanks").wait_for()
+    assert page.locator("#transcript h2").all_inner_texts() == ["User", "Assistant", "User"]
+
+
+def test_thinking_is_folded_and_can_be_hidden(server: Running, visit: Visit) -> None:
+    thought = {"type": "thinking", "thinking": "It may be the clock", "signature": "s"}
+    session = server.store.session("thought")
+    session.append(
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "The clock is wrong."}]},
+    )
+    page = visit("/s/thought")
+    fold = page.get_by_role("button", name=re.compile("^Thinking It may"))
+    fold.click()
+    page.locator(".transcript-inside", has_text="It may be the clock").wait_for()
+    page.get_by_role("button", name="Thinking", exact=True).click()
+    fold.wait_for(state="detached")
+    page.get_by_text("The clock is wrong.").wait_for()
+
+
+def test_tools_are_hidden_and_only_prompts_are_shown(server: Running, visit: Visit) -> None:
+    session = server.store.session("many")
+    for number in range(30):
+        session.append(
+            {"role": "user", "content": f"prompt {number}"}, call(f"c{number}"), result(f"c{number}")
+        )
+        session.append({"role": "assistant", "content": f"answer {number}"})
+    page = visit("/s/many")
+    page.get_by_text("answer 29").wait_for()
+    assert page.locator(".transcript-call").count() > 0
+    page.get_by_role("button", name="Tools", exact=True).click()
+    page.locator(".transcript-call").first.wait_for(state="detached")
+    page.get_by_text("answer 29").wait_for()
+    page.get_by_role("button", name="Only prompts").click()
+    page.get_by_text("answer 29").wait_for(state="detached")
+    page.get_by_text("prompt 29").wait_for()
+    page.get_by_role("button", name="Only prompts").click()
+    page.get_by_role("button", name="Tools", exact=True).click()
+    page.locator(".transcript-call").first.wait_for()
+
+
+def test_what_other_programs_wrote_is_drawn(server: Running, visit: Visit, tmp_path: Path) -> None:
+    claude_files(tmp_path / "projects" / "-home-ada-projects-harbor")
+    assert server.store.import_path(tmp_path / "projects").ok
+    page = visit(f"/s/{CLAUDE.replace(':', '%3A')}")
+    page.locator("#transcript").press("Home")
+    row(page, 0).wait_for()
+    page.get_by_role("button", name="Edit src/auth.py +2").click()
+    page.locator(".transcript-inside .gi").first.wait_for()
+    page.get_by_role("button", name=re.compile("Ran pytest")).first.click()
+    page.locator(".transcript-inside .f1").first.wait_for()  # red, as in the terminal
+
+
+def test_pictures_are_shown_small_and_large(server: Running, visit: Visit) -> None:
+    def shown(name: str, data: str) -> dict[str, Any]:
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        return {
+            "role": "user",
+            "content": [{"type": "text", "text": name}, {"type": "image", "source": source}],
+        }
+
+    small = picture(24, 12)
+    large = base64.b64encode(base64.b64decode(small) + bytes(40_000)).decode()  # behind its end
+    server.store.session("pictures").append(shown("small", small), shown("large", large))
+    page = visit("/s/pictures")
+    page.wait_for_function(
+        """() => {
+          const all = [...document.querySelectorAll("#transcript img")];
+          return all.length === 2 && all.every((one) => one.complete && one.naturalWidth > 0);
+        }"""
+    )
+    sources = page.locator("#transcript img").evaluate_all(
+        "(all) => all.map((one) => one.getAttribute('src'))"
+    )
+    assert sources[0].startswith("data:")
+    assert "/media/0" in sources[1]
+
+
+def test_a_large_message_is_loaded_when_it_is_asked_for(server: Running, visit: Visit) -> None:
+    server.store.session("large").append({"role": "assistant", "content": "word " * 100_000 + "the end"})
+    page = visit("/s/large")
+    page.get_by_role("button", name="Show all (500kB)").click()
+    page.get_by_role("button", name="Show all (500kB)").click()  # it is there, and folded
+    page.get_by_text("the end").wait_for()
+
+
+def test_compactions_and_checkpoints_are_marks(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=6)
+    session.checkpoint("before the change")
+    session.compact("They counted to six.")
+    page = visit("/s/talk")
+    page.locator(".transcript-flag", has_text="before the change").wait_for()
+    page.locator("article.mark", has_text="They counted to six").wait_for(state="attached")
+
+
+def test_an_entry_is_shown_as_it_is_stored(server: Running, visit: Visit) -> None:
+    server.store.session("raw").append('{"role":"assistant","content":"<b>hi</b>","n":12345678901234567890}')
+    page = visit("/s/raw")
+    page.locator("#transcript").press("j")
+    page.keyboard.press("r")
+    page.locator(".transcript-raw pre", has_text='"n": 12345678901234567890').wait_for()
+    page.keyboard.press("r")
+    page.locator(".transcript-raw").wait_for(state="detached")
+
+
+# -- moving in it
+
+
+def test_a_long_session_opens_at_its_end_and_the_keys_reach_both_ends(server: Running, visit: Visit) -> None:
+    talk(server.store)
+    page = visit("/s/talk")
+    in_window(page, 4999)
+    assert page.locator("#transcript article").count() < 100
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    in_window(page, 0)
+    page.locator("#transcript").press("End")
+    in_window(page, 4999)
+    page.locator("#transcript").press("Home")
+    in_window(page, 0)
+
+
+def test_a_link_to_an_entry_in_the_middle_opens_there(server: Running, visit: Visit) -> None:
+    session = talk(server.store)
+    wanted = entry_id(session, 2501)
+    visit("/").close()
+    page = visit("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{server.url}/s/talk#{wanted}")
+    in_window(page, 2501)
+    assert page.evaluate("document.activeElement.dataset.at") == "2501"
+    assert not any("last=" in url for url in asked), "the end was read first"
+    assert sum("/entries?" in url for url in asked) < 8
+    page.evaluate(f"location.hash = '{entry_id(session, 17)}'")
+    in_window(page, 17)
+
+
+def test_scrolling_up_through_a_long_session_never_jumps(server: Running, visit: Visit) -> None:
+    talk(server.store)
+    page = visit("/s/talk")
+    in_window(page, 4999)
+    page.mouse.move(700, 500)
+    before = min(page.evaluate(DRAWN))
+    for _ in range(40):
+        page.mouse.wheel(0, -700)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        now = min(page.evaluate(DRAWN) or [before])
+        assert now <= before
+        before = now
+    assert before < 4950
+
+
+def test_prompts_are_reached_one_after_another(server: Running, visit: Visit) -> None:
+    session = server.store.session("prompts")
+    for number in range(40):
+        session.append({"role": "user", "content": f"prompt {number}"})
+        session.append(*({"role": "assistant", "content": f"step {number}.{step}"} for step in range(60)))
+    page = visit("/s/prompts")
+    page.get_by_text("step 39.59").wait_for()
+    page.keyboard.press("K")
+    in_window(page, 39 * 61)
+    page.keyboard.press("K")
+    in_window(page, 38 * 61)
+    page.keyboard.press("J")
+    in_window(page, 39 * 61)
+    assert page.evaluate("document.activeElement.dataset.at") == str(39 * 61)
+
+
+def test_j_and_k_pass_over_results_and_the_focus_follows(server: Running, visit: Visit) -> None:
+    server.store.session("steps").append(
+        {"role": "user", "content": "Go"}, call("c1"), result("c1"), {"role": "assistant", "content": "Done."}
+    )
+    page = visit("/s/steps")
+    page.get_by_text("Done.").wait_for()
+    seen = []
+    for key in "jjjk":
+        before = page.evaluate("document.activeElement.dataset.at ?? ''")
+        page.keyboard.press(key)
+        page.wait_for_function("(before) => (document.activeElement.dataset.at ?? '') !== before", arg=before)
+        seen.append(page.evaluate("document.activeElement.dataset.at"))
+    assert seen == ["0", "1", "3", "1"]
+
+
+def test_find_sees_what_is_not_drawn_and_goes_from_hit_to_hit(server: Running, visit: Visit) -> None:
+    session = server.store.session("words")
+    for number in range(5000 // 50):
+        session.append(
+            *(
+                {
+                    "role": "assistant",
+                    "content": "needle in hay" if number * 50 + at in (17, 4100) else f"hay {at}",
+                }
+                for at in range(50)
+            )
+        )
+    page = visit("/s/words")
+    in_window(page, 4999)
+    page.keyboard.press("Control+f")
+    page.locator("#find").fill("needle")
+    page.locator(".transcript-find-count", has_text="2 of 2").wait_for()
+    in_window(page, 4100)
+    page.locator("#find").press("Enter")
+    page.locator(".transcript-find-count", has_text="1 of 2").wait_for()
+    in_window(page, 17)
+    page.wait_for_function("() => CSS.highlights.get('clew-find')?.size === 1")
+    page.locator("#find").press("Escape")
+    page.locator("#find").wait_for(state="detached")
+    page.wait_for_function("() => !CSS.highlights.has('clew-find')")
+
+
+def test_find_unfolds_the_tool_that_holds_the_hit(server: Running, visit: Visit) -> None:
+    session = server.store.session("output")
+    session.append({"role": "user", "content": "Run"}, call("c1"), result("c1", "line\n" * 5 + "xylophone\n"))
+    session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(300)))
+    page = visit("/s/output")
+    page.get_by_text("later 299").wait_for()
+    page.keyboard.press("Control+f")
+    page.locator("#find").fill("xylophone")
+    page.locator(".transcript-inside", has_text="xylophone").wait_for()
+
+
+# -- what comes while one reads
+
+
+def test_new_entries_are_followed_at_the_end_only(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=200)
+    page = visit("/s/talk")
+    in_window(page, 199)
+    session.append({"role": "assistant", "content": "a new answer"})
+    in_window(page, 200)
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    in_window(page, 0)
+    session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(7)))
+    pill = page.get_by_role("button", name="7 new")
+    pill.wait_for()
+    assert 0 in page.evaluate(DRAWN)
+    pill.click()
+    in_window(page, 207)
+    pill.wait_for(state="detached")
+
+
+def test_a_rewind_by_another_is_followed(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=120)
+    page = visit("/s/talk")
+    in_window(page, 119)
+    session.rewind(99)
+    page.get_by_text("The session went back by 20 entries.").wait_for()
+    in_window(page, 99)
+    session.append({"role": "user", "content": "another way"})
+    page.locator("article", has_text="another way").wait_for()
+    assert page.locator("article", has_text="another way").get_attribute("data-at") == "100"
+    assert row(page, 101).count() == 0
+    page.get_by_role("button", name="Show what was left").click()
+    in_window(page, 119)
+    page.get_by_text("You are reading another branch.").wait_for()
+    page.get_by_role("link", name="Back to the current one").click()
+    page.locator("article", has_text="another way").wait_for()
+
+
+def test_a_link_to_an_entry_of_another_branch_shows_that_branch(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=20)
+    left = entry_id(session, 15)
+    session.rewind(9)
+    session.append(*({"role": "user", "content": f"new {number}"} for number in range(30)))
+    page = visit("/")
+    page.goto(f"{server.url}/s/talk#{left}")
+    page.get_by_text("You are reading another branch.").wait_for()
+    in_window(page, 15)
+    page.get_by_text("answer 15").wait_for()
+
+
+def test_what_came_since_the_last_visit_is_behind_a_line(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=40)
+    page = visit("/s/talk")
+    in_window(page, 39)
+    page.wait_for_function("() => JSON.parse(localStorage['clew.seen'] ?? '{}').talk === 39")
+    page.goto(f"{server.url}/")
+    session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(60)))
+    page.goto(f"{server.url}/s/talk")
+    page.get_by_role("button", name="60 unread entries").click()
+    in_window(page, 40)
+    assert row(page, 40).get_by_text("New since your last visit").count() == 1
+
+
+def test_many_writers_and_one_reader_lose_nothing(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=10)
+    page = visit("/s/talk")
+    in_window(page, 9)
+
+    def write(name: str) -> None:
+        for number in range(20):
+            session.append({"role": "assistant", "content": f"{name} {number}"})
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in ("ada", "bob")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    in_window(page, 49)
+    page.locator("#transcript").press("Home")
+    seen: dict[int, str] = {}
+    page.mouse.move(700, 500)
+    while 49 not in seen:
+        for one in page.locator("#transcript article").all():
+            seen[int(one.get_attribute("data-at") or -1)] = one.locator(".markup").inner_text().strip()
+        page.mouse.wheel(0, 500)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    said = [seen[position] for position in range(10, 50)]
+    assert sorted(said) == sorted(f"{name} {number}" for name in ("ada", "bob") for number in range(20))
+
+
+# -- taking it along
+
+
+@pytest.fixture
+def context(new_context: Callable[..., BrowserContext]) -> BrowserContext:
+    return new_context(permissions=["clipboard-read", "clipboard-write"])
+
+
+def copied(page: Page) -> str:
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert isinstance(text, str)
+    return text
+
+
+def test_an_entry_is_copied_as_markdown_place_and_link(server: Running, visit: Visit) -> None:
+    session = server.store.session("copy")
+    session.append({"role": "user", "content": "Run *all*"}, call("c1"), result("c1", "ok ``` ok"))
+    session.append({"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks"})
+    page = visit("/s/copy")
+    page.get_by_text("Thanks").wait_for()
+    row(page, 1).click(position={"x": 2, "y": 2})
+    page.keyboard.press("Y")
+    page.get_by_text("Copied as Markdown.").wait_for()
+    assert "**Ran pytest -q" in copied(page)
+    assert "````\nok ``` ok\n````" in copied(page)
+    page.keyboard.press("y")
+    page.get_by_text("The place is copied.").wait_for()
+    assert copied(page) == f"copy@{entry_id(session, 1)}"
+    row(page, 1).hover()
+    row(page, 1).get_by_role("button", name="Actions for entry 1").click()
+    page.get_by_role("menuitem", name="Copy the link").click()
+    page.get_by_text("The link is copied.").wait_for()
+    assert copied(page) == f"{server.url}/s/copy#{entry_id(session, 1)}"
+    row(page, 1).get_by_role("button", name="Actions for entry 1").click()
+    page.get_by_role("menuitem", name="Copy the turn as Markdown").click()
+    page.get_by_text("The turn is copied as Markdown.").wait_for()
+    assert copied(page).startswith("**User**\n\nRun *all*\n\n**Assistant**\n\n**Ran pytest -q")
+    assert copied(page).endswith("Done.\n")

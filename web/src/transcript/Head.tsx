@@ -1,0 +1,53 @@
+// Above the transcript: which session it is, and what of it is shown.
+import type { Signal } from "@preact/signals";
+import type { JSX } from "preact";
+import { isShare } from "../api/client";
+import { current, showsThinking, showsTools } from "../app/state";
+import { plural } from "../parts/numbers";
+import { ago, exact } from "../parts/time";
+import { onlyPrompts, type Reading } from "./Reading";
+
+export function Head({ reading, onFind }: { reading: Reading; onFind: () => void }): JSX.Element {
+  const session = current.value;
+  const unread = reading.seenBefore.value;
+  const facts = session && [session.agent, session.model, plural(session.messages, "message")].filter(Boolean).join(" · ");
+  return (
+    <header class="transcript-head">
+      <div class="transcript-title">
+        <h1>{session?.title ?? session?.preview ?? reading.id}</h1>
+        <small>
+          {facts}
+          {session && (
+            <span title={exact(session.updated_at)}>
+              {" · "}
+              {ago(session.updated_at)}
+            </span>
+          )}
+        </small>
+      </div>
+      <div class="transcript-controls">
+        {unread !== null && (
+          <button type="button" class="transcript-chip" onClick={() => reading.goTo(unread + 1, "top")}>
+            {plural(Math.max(0, reading.path.length - 1 - unread), "unread entry", "unread entries")}
+          </button>
+        )}
+        <Toggle name="Tools" shows={showsTools} title="Show tool calls (T)" />
+        <Toggle name="Thinking" shows={showsThinking} title="Show thinking (H)" />
+        <Toggle name="Only prompts" shows={onlyPrompts} title="Show only what people said (P)" />
+        {!isShare() && (
+          <button type="button" class="quiet" title="Find in this session (Ctrl F)" onClick={onFind}>
+            Find
+          </button>
+        )}
+      </div>
+    </header>
+  );
+}
+
+function Toggle({ name, shows, title }: { name: string; shows: Signal<boolean>; title: string }): JSX.Element {
+  return (
+    <button type="button" class="transcript-chip" aria-pressed={shows.value} title={title} onClick={() => void (shows.value = !shows.value)}>
+      {name}
+    </button>
+  );
+}
