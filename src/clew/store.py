@@ -702,7 +702,13 @@ class Store:
         return [self._handle(row) for row in self._files.sessions(id)]
 
     def list_files(
-        self, snap: Snapshot | str, path: str = "", *, after: str | None = None, limit: int = 1000
+        self,
+        snap: Snapshot | str,
+        path: str = "",
+        *,
+        after: str | None = None,
+        limit: int = 1000,
+        deep: bool = True,
     ) -> builtins.list[SnapshotFile]:
         """What a snapshot holds: files, links and empty directories, without their content.
 
@@ -711,11 +717,12 @@ class Store:
             path: Only what is in this directory, however deep; or only this file.
             after: Only what comes behind this path; for the next page.
             limit: How many at most.
+            deep: False: only what is directly in the directory, with every directory in it, empty or not.
 
         Names are in the order of their bytes, and what is in a directory stands in its place.
         NotFoundError if the snapshot holds nothing at this path.
         """
-        return self._files.files(snap, path, after, check_limit(limit))
+        return self._files.files(snap, path, after, check_limit(limit), deep=deep)
 
     def read_file(
         self,

@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { me, signedOutBecause, useShare } from "./api/client";
 import { App } from "./app/App";
+import { go } from "./app/router";
 import { signIn } from "./app/SignIn";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -14,7 +15,7 @@ async function start(): Promise<void> {
   if (share !== null) useShare(share);
   if (once !== undefined) {
     // The code is used up in a moment; it need not stay in the address, nor in the history.
-    history.replaceState(null, "", location.pathname + location.search);
+    go(location.pathname + location.search, { replace: true });
   }
   render(<App />, document.getElementById("app")!);
   try {

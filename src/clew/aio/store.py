@@ -487,9 +487,15 @@ class AsyncStore:
         return [AsyncSession(self._bridge, session) for session in found]
 
     async def list_files(
-        self, snap: Snapshot | str, path: str = "", *, after: str | None = None, limit: int = 1000
+        self,
+        snap: Snapshot | str,
+        path: str = "",
+        *,
+        after: str | None = None,
+        limit: int = 1000,
+        deep: bool = True,
     ) -> builtins.list[SnapshotFile]:
-        return await self._call(self._store.list_files, snap, path, after=after, limit=limit)
+        return await self._call(self._store.list_files, snap, path, after=after, limit=limit, deep=deep)
 
     async def read_file(
         self,

@@ -12,20 +12,21 @@ from clew.model.files import SnapshotFile
 
 
 def files_at(
-    objects: ObjectReader, tree: bytes, path: bytes, after: bytes | None, limit: int
+    objects: ObjectReader, tree: bytes, path: bytes, after: bytes | None, limit: int, *, deep: bool = True
 ) -> list[SnapshotFile] | None:
     """The file, or the link, at a path; of a directory what is in it, however deep: files, links and
-    directories that are empty. In the order of a walk: names by their bytes. None: there is nothing."""
+    directories that are empty. Not `deep`: only what is directly in it, with all directories. In the order of
+    a walk: names by their bytes. None: there is nothing."""
     entry = find_entry(tree, path, directories_of(objects))
     if entry is None:
         return None
     if entry.kind != FOLDER:
         return [_told(path, entry)] if after is None or _parts(path) > _parts(after) else []
-    return [_told(*found) for found in islice(_walk(objects, entry.digest, path, after), limit)]
+    return [_told(*found) for found in islice(_walk(objects, entry.digest, path, after, deep), limit)]
 
 
 def _walk(
-    objects: ObjectReader, tree: bytes, path: bytes, after: bytes | None
+    objects: ObjectReader, tree: bytes, path: bytes, after: bytes | None, deep: bool
 ) -> Iterator[tuple[bytes, TreeEntry]]:
     """What comes after a path. What comes before it is not entered, so that a page costs what is on it."""
     budget = TreeBudget()
@@ -41,7 +42,7 @@ def _walk(
         if start is not None and here < start[: len(here)]:
             continue
         budget.spend(b"/".join(here))
-        inside = _directory(objects, entry.digest) if entry.kind == FOLDER else []
+        inside = _directory(objects, entry.digest) if deep and entry.kind == FOLDER else []
         if inside:
             below.append((here, iter(inside)))
         elif start is None or here > start:

@@ -157,11 +157,13 @@ class Files:
                 and any(one.snapshot == id for one in checkpoints.list_checkpoints(reader, row))
             ]
 
-    def files(self, snap: Snapshot | str, path: str, after: str | None, limit: int) -> list[SnapshotFile]:
+    def files(
+        self, snap: Snapshot | str, path: str, after: str | None, limit: int, *, deep: bool
+    ) -> list[SnapshotFile]:
         snapshot = self._known(snap)
         (name,) = clean_paths([path])
         behind = None if after is None else clean_paths([after])[0]
-        found = files_at(self._objects, bytes.fromhex(snapshot.tree), name, behind, limit)
+        found = files_at(self._objects, bytes.fromhex(snapshot.tree), name, behind, limit, deep=deep)
         if found is None:
             raise NotFoundError(f"snapshot {snapshot.id} holds nothing at {path!r}")
         return found

@@ -171,6 +171,17 @@ class TestRewindFiles:
         assert store.list_files(snapshot, "run") == found[-1:]
         assert store.list_files(snapshot, "run", after="run") == []
         assert store.list_files(snapshot, "none/at/all") == []
+        top = store.list_files(snapshot, deep=False)
+        assert [(one.path, one.kind) for one in top][1:6] == [
+            ("edited", "file"),
+            ("folder", "directory"),
+            ("folder.txt", "file"),
+            ("link", "link"),
+            ("none", "directory"),
+        ]
+        assert store.list_files(snapshot, deep=False, after="folder/b", limit=2) == top[3:5]
+        inside = store.list_files(snapshot, "folder", deep=False)
+        assert [one.path for one in inside] == ["folder/b", "folder/b.d", "folder/same"]
         with pytest.raises(NotFoundError):
             store.list_files(snapshot, "nothing")
 

@@ -106,6 +106,8 @@ def test_every_file_of_a_snapshot_can_be_listed_and_read(
         assert answer.headers["etag"] == f'"{file.hash}"'
     only = client.get(f"{API}/snapshots/{ids[1]}/files", params={"path": "src"}).json()["data"]
     assert [one["path"] for one in only] == ["src/a.py"]
+    top = client.get(f"{API}/snapshots/{ids[1]}/files", params={"deep": "false"}).json()["data"]
+    assert ("src", "directory", None) in [(one["path"], one["kind"], one["url"]) for one in top]
 
 
 def test_s18_content_is_a_file_to_keep_and_nothing_to_show(client: httpx.Client, ids: list[str]) -> None:

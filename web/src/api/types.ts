@@ -14,6 +14,8 @@ export interface Me {
   workspace: string | null;
   tags: string[];
   session: string | null;
+  restores: boolean;
+  read_only: boolean;
 }
 
 // -- sessions

@@ -4,6 +4,7 @@ import { useEffect } from "preact/hooks";
 import { onChanges } from "../api/changes";
 import { get, isShare, me, online, session as at } from "../api/client";
 import type { SessionInfo } from "../api/types";
+import { Moves } from "../branches/Moves";
 import { Compare } from "../compare/Compare";
 import { Handoff } from "../handoff/Handoff";
 import { Sidebar } from "../sessions/Sidebar";
@@ -72,6 +73,7 @@ function Frame(): JSX.Element {
         {shown === null && (view === "home" || view === "session") && <Welcome />}
       </main>
       {shown !== null && shared === null && <Panel />}
+      {shown !== null && shared === null && <Moves />}
       {shown !== null && <Handoff />}
       <Palette />
       <KeySheet />

@@ -17,9 +17,11 @@ effect(() => {
 });
 
 /** Whether the caller may change sessions, read files, and do what the owner may. */
-export const mayWrite = computed(() => may("write"));
+export const mayWrite = computed(() => may("write") && !me.value?.read_only);
 export const mayFiles = computed(() => may("files"));
 export const mayAdmin = computed(() => may("admin"));
+/** Whether files of the server's machine may be restored, from where the page is open. */
+export const mayRestore = computed(() => me.value?.restores === true);
 
 function may(scope: string): boolean {
   const who = me.value;

@@ -80,7 +80,7 @@ def list_files(call: Call, id: str, query: FilesQuery) -> Answer:
     """List what a snapshot holds: files, links and empty directories."""
     snapshot = snapshot_of(call, id)
     after = None if query.cursor is None else _path_of(query.cursor)
-    found = call.store.list_files(snapshot, query.path, after=after, limit=query.limit + 1)
+    found = call.store.list_files(snapshot, query.path, after=after, limit=query.limit + 1, deep=query.deep)
     page = found[: query.limit]
     cursor = _cursor_of(page[-1].path) if len(found) > query.limit else None
     base = call.url(f"{API}/snapshots/{part_of(id)}/files/")

@@ -41,12 +41,14 @@ class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     path: str = ""
     """Only what is in this directory, however deep; or only this file."""
+    deep: bool = True
+    """false: only what is directly in it, with every directory in it, empty or not."""
     limit: FileLimit = 200
     cursor: str | None = None
 
 
 class ListedFile(SnapshotFile, frozen=True, kw_only=True):
-    """A file of a snapshot, a link, or a directory that is empty."""
+    """A file of a snapshot, a link, or a directory: one that is empty, unless `deep` is false."""
 
     url: str | None
     """Where its content is; null of a directory. Right also where `path` cannot be written in Unicode."""

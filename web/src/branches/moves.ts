@@ -1,0 +1,101 @@
+// Fork, rewind, undo, redo: at the entry that is chosen, of the session that is shown.
+import { computed, signal } from "@preact/signals";
+import { get, post, session as at } from "../api/client";
+import { headOf, type Move, type Moved } from "../api/trees";
+import { entryId, type Head, type Page, type SessionInfo } from "../api/types";
+import { run } from "../app/commands";
+import { go, place, to } from "../app/router";
+import { current, cursor, mayWrite } from "../app/state";
+import { toast, told } from "../app/toast";
+import { plural } from "../parts/numbers";
+
+/** The place that is meant by "here"; null: the end of the path. */
+export const chosenPoint = computed<Head | null>(() => {
+  const { hash, query } = place.value;
+  return headOf(cursor.value ?? hash) ?? headOf(query.get("at") ?? "");
+});
+
+/** What the next undo, and the next redo, take back; null while it is not known. */
+export const history = signal<{ undo: Move | null; redo: Move | null } | null>(null);
+
+export async function readHistory(id: string): Promise<void> {
+  const { data } = await get<Page<Move>>(at(id, "/moves"));
+  const next = (what: string) => data.find((one) => one.next === what) ?? null;
+  history.value = { undo: next("undo"), redo: next("redo") };
+}
+
+/** The dialog that is open: what would happen is shown before it happens. */
+export type Asked = { kind: "rewind"; point: Head } | { kind: "undo" | "redo"; plan: Moved };
+export const asked = signal<Asked | null>(null);
+
+/** The session that may be changed; null, and a word about it, if there is none. */
+function changeable(): SessionInfo | null {
+  const shown = current.peek();
+  if (!shown) return null;
+  if (mayWrite.peek()) return shown;
+  toast("Your token only reads. Sign in with one that may write.", undefined, true);
+  return null;
+}
+
+export async function forkHere(): Promise<void> {
+  const shown = changeable();
+  if (!shown) return;
+  const point = chosenPoint.peek();
+  const made = await post<SessionInfo>(at(shown.id, "/fork"), point ? { at: point } : {});
+  go(to.session(made.id, { panel: place.peek().query.get("panel") }));
+  const where = point ? `at entry ${point.position}` : "at the end";
+  toast(`Forked ${where}. This is the fork; the first session stays as it was.`, {
+    title: "Go back",
+    run: () => go(to.session(shown.id)),
+  });
+}
+
+export function rewindHere(): void {
+  const shown = changeable();
+  const point = chosenPoint.peek();
+  if (!shown) return;
+  if (!point) toast("Choose the entry first that is to be the last one: click it, or press j and k.");
+  else if (entryId(point) === entryId(shown.head)) toast("The session stands here already. Choose an earlier entry.");
+  else asked.value = { kind: "rewind", point };
+}
+
+export async function rewind(point: Head, files: boolean, onConflict: string): Promise<void> {
+  const shown = changeable();
+  if (!shown) return;
+  const body = files ? { to: point, files: true, on_conflict: onConflict } : { to: point };
+  const moved = await post<Moved>(at(shown.id, "/rewind"), body);
+  await moveDone(shown.id, moved, `Rewound to entry ${point.position}.`);
+}
+
+/** Undo or redo. If files move with it, that is shown first. */
+export async function step(what: "undo" | "redo"): Promise<void> {
+  const shown = changeable();
+  if (!shown) return;
+  const plan = await post<Moved>(at(shown.id, `/${what}`), { dry_run: true });
+  if (plan.files) asked.value = { kind: what, plan };
+  else await take(what);
+}
+
+export async function take(what: "undo" | "redo"): Promise<void> {
+  const shown = changeable();
+  if (!shown) return;
+  const moved = await post<Moved>(at(shown.id, `/${what}`));
+  await moveDone(shown.id, moved, what === "undo" ? "Undone." : "Done again.", what === "undo" ? "redo" : "undo");
+}
+
+const TITLES = { undo: "Undo", redo: "Redo" };
+
+async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "redo" = "undo"): Promise<void> {
+  asked.value = null;
+  const hash = moved.head.position < 0 ? "" : entryId(moved.head);
+  go(to.here({ at: null }, hash), { replace: true });
+  cursor.value = hash || null;
+  const failed = moved.files?.failed.length ?? 0;
+  const changed = moved.files?.changes.filter((one) => one.kind !== "directory").length ?? 0;
+  const files = moved.files ? ` ${plural(changed, "file")} changed.` : "";
+  const bad = failed ? ` ${plural(failed, "file")} could not be changed: ${moved.files!.failed[0]!.path}.` : "";
+  toast(said + files + bad, { title: TITLES[back], run: () => run(back) }, failed > 0);
+  current.value = await get<SessionInfo>(at(id));
+}
+
+export const tried = (work: Promise<void>): void => void work.catch(told);
