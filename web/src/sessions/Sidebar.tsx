@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { onChanges } from "../api/changes";
+import { get } from "../api/client";
 import { entryId } from "../api/types";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
@@ -23,6 +24,7 @@ import "./sessions.css";
 export function Sidebar(): JSX.Element {
   useLists();
   useSeen();
+  useCare();
   useSessionCommands();
   const list = listed.value;
   const isTrash = filters.value.deleted;
@@ -81,6 +83,25 @@ function useLists(): void {
     [],
   );
   useEffect(() => void search(filters.value.deleted ? "" : words.value, filters.value), [words.value, filters.value]);
+}
+
+/** Milliseconds between two looks at whether the workers of running sessions are alive. */
+const CARE = 60_000;
+
+/** A worker that was killed tells nobody: the server finds out when it is asked. */
+function useCare(): void {
+  useEffect(() => {
+    const ask = () => {
+      const runs = listed.peek()?.shown.some((row) => row.status === "running");
+      if (runs && !document.hidden) get("/interrupted", { limit: 1 }).catch(() => undefined);
+    };
+    const timer = setInterval(ask, CARE);
+    return () => clearInterval(timer);
+  }, []);
+  const isRead = listed.value?.state.value === "ready";
+  useEffect(() => {
+    if (isRead) get("/interrupted", { limit: 1 }).catch(() => undefined);
+  }, [isRead]);
 }
 
 /** What is open, in a tab that is in front, is being looked at. */
@@ -151,6 +172,13 @@ function focusSearch(): void {
 /** Milliseconds after a letter, until it is searched. */
 const PAUSE = 60;
 
+function firstHit(): HTMLAnchorElement | null {
+  return (
+    document.querySelector<HTMLAnchorElement>("#found a.sessions-hit") ??
+    document.querySelector<HTMLAnchorElement>("#found a, #list a")
+  );
+}
+
 function SearchField(): JSX.Element {
   const [text, setText] = useState(words.value);
   const timer = useRef(0);
@@ -160,8 +188,17 @@ function SearchField(): JSX.Element {
     if (words.value !== sent.current) setText(words.value);
     sent.current = words.value;
   }, [words.value]);
+  // Who presses Enter before the answer is there means its first hit.
+  const wanted = useRef<string | null>(null);
+  const open = () => firstHit()?.click();
+  useEffect(() => {
+    if (wanted.current === null || found.value?.words !== wanted.current) return;
+    wanted.current = null;
+    requestAnimationFrame(open);
+  }, [found.value]);
   const type = (typed: string) => {
     setText(typed);
+    wanted.current = null;
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => {
       sent.current = typed.trim();
@@ -181,15 +218,17 @@ function SearchField(): JSX.Element {
         value={text}
         onInput={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) => {
-          const first = () => document.querySelector<HTMLAnchorElement>("#found a.sessions-hit, #found a, #list a");
           if (event.key === "Escape") {
             event.stopPropagation();
             if (text) type("");
             else event.currentTarget.blur();
           } else if (event.key === "ArrowDown") {
             event.preventDefault();
-            first()?.focus();
-          } else if (event.key === "Enter" && found.peek()?.words === text.trim()) first()?.click();
+            firstHit()?.focus();
+          } else if (event.key === "Enter" && text.trim() !== "") {
+            if (found.peek()?.words === text.trim()) open();
+            else wanted.current = text.trim();
+          }
         }}
       />
       <kbd aria-hidden="true">/</kbd>

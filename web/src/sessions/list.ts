@@ -4,7 +4,7 @@ import { get, session as at } from "../api/client";
 import type { Change, Page, SessionInfo } from "../api/types";
 import { told } from "../app/toast";
 import { type Filters, matches, showsSubagents } from "./filters";
-import { keyOf, type Row, rowOf } from "./rows";
+import { isBefore, keyOf, type Row, rowOf } from "./rows";
 
 const FIRST_PAGE = 50;
 const PAGE = 200;
@@ -230,7 +230,7 @@ export class SessionList {
     const same = this.byKey.get(keyOf(row));
     if (same) this.drop(same);
     if (!matches(row, this.filters)) return;
-    let index = this.rows.findIndex((one) => one.at <= row.at);
+    let index = this.rows.findIndex((one) => isBefore(row, one));
     if (index < 0) {
       if (this.hasMore) return; // it comes with its page
       index = this.rows.length;
@@ -244,7 +244,7 @@ export class SessionList {
     if (siblings) {
       const others = siblings.filter((one) => one.id !== row.id);
       if (!row.isDeleted) others.push(row);
-      this.children.set(row.parent!, others.sort((one, other) => other.at - one.at));
+      this.children.set(row.parent!, others.sort((one, other) => (isBefore(one, other) ? -1 : 1)));
     }
     if (before && before.cost === row.cost && before.status === row.status && before.isDeleted === row.isDeleted) return;
     let top: Row | undefined = row;
@@ -263,8 +263,8 @@ export class SessionList {
       const row = this.byKey.get(id);
       if (!row) continue;
       // There is no way to ask for one session with its sums, but for the time of its last activity.
-      const since = new Date(row.at).toISOString();
-      const until = new Date(row.at + 1).toISOString();
+      const since = new Date(Math.floor(row.at)).toISOString();
+      const until = new Date(Math.floor(row.at) + 1).toISOString();
       const asked = { since, until, usage: true, limit: PAGE };
       const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal).catch(() => null);
       const found = page?.data.find((one) => one.id === id);

@@ -15,7 +15,7 @@ export interface Row {
   tags: readonly string[];
   status: string;
   parent: string | null;
-  /** Milliseconds: by this it is sorted. Of a session in the trash: when it was deleted. */
+  /** Milliseconds; by this it is sorted. Of a session in the trash: when it was deleted. */
   at: number;
   created: number;
   isDeleted: boolean;
@@ -44,6 +44,16 @@ export function projectOf(workspace: string | null): string {
   return (workspace ?? "").replaceAll("\\", "/").replace(/\/+$/, "").split("/").pop()!;
 }
 
+/** Milliseconds, and parts of them: the server counts microseconds, and sorts by them. */
+function momentOf(text: string): number {
+  return Date.parse(text) + Number(/\.\d{3}(\d{1,3})/.exec(text)?.[1]?.padEnd(3, "0") ?? 0) / 1000;
+}
+
+/** As the server sorts: newest first, then by id. */
+export function isBefore(one: Row, other: Row): boolean {
+  return one.at === other.at ? one.id < other.id : one.at > other.at;
+}
+
 const NO_TAGS: readonly string[] = [];
 
 /** `before`: what was known of it; an answer without usage says nothing of its usage. */
@@ -60,7 +70,7 @@ export function rowOf(info: SessionInfo, before?: Row): Row {
     tags: info.tags.length ? info.tags : NO_TAGS,
     status: shared(info.status),
     parent: info.parent,
-    at: Date.parse(info.deleted_at ?? info.updated_at),
+    at: momentOf(info.deleted_at ?? info.updated_at),
     created: Date.parse(info.created_at),
     isDeleted: info.deleted_at !== null,
     messages: info.messages,

@@ -36,8 +36,13 @@ let over = new AbortController();
 let timer = 0;
 
 function query(words: string, filters: Filters) {
-  const { tag, since, until } = filters;
-  return { q: words, tools: true, limit: PAGE, tag, since, until };
+  const { project, agent, model, tag, since, until } = filters;
+  return { q: asTyped(words), tools: true, limit: PAGE, project, agent, model, tag, since, until };
+}
+
+/** The last word may be half typed: what begins with it is found too. Not in a phrase, or behind an own `*`. */
+function asTyped(words: string): string {
+  return /[\p{L}\p{N}_]$/u.test(words) && !/"[^"]*$/.test(words.replace(/"[^"]*"/g, "")) ? `${words}*` : words;
 }
 
 export async function search(words: string, filters: Filters): Promise<void> {
@@ -78,12 +83,12 @@ export async function searchOn(filters: Filters): Promise<void> {
   isSearching.value = false;
 }
 
-/** Whether there are filters that the server cannot search by: the sessions of the hits tell. */
-function needsSessions({ project, agent, model, status }: Filters): boolean {
-  return (project ?? agent ?? model ?? status) !== null;
+/** The server does not search by status: the sessions of the hits tell. */
+function needsSessions({ status }: Filters): boolean {
+  return status !== null;
 }
 
-/** Read what the hits do not tell of their sessions: project, agent, status. */
+/** Read what the hits do not tell of their sessions. */
 async function readSessions(hits: readonly Hit[]): Promise<void> {
   const { signal } = over;
   const wanted = [...new Set(hits.map((hit) => hit.session))].filter((id) => !known.peek().has(id));
@@ -108,7 +113,7 @@ export function grouped(hits: readonly Hit[], filters: Filters, listed: (id: str
       continue;
     }
     const row = listed(hit.session) ?? known.value.get(hit.session) ?? null;
-    // The server does not search by all of these; cost is not known of every row.
+    // The server does not search by status, nor by cost, which is not known of every row.
     if (row && !matches({ ...row, at: Date.parse(hit.at) }, { ...filters, min_cost: null })) continue;
     groups.set(hit.session, { id: hit.session, title: row?.title ?? hit.title ?? hit.session, row, hits: [hit] });
   }
