@@ -280,7 +280,7 @@ class Session:
     def outline(self, *, at: Point | None = None) -> Outline:
         """The prompts of people, the compactions and the checkpoints on the whole path, a line for each; with
         `at` on the path to that point. Reads these entries only, and remembers them."""
-        from clew.core.conversation.outline import Outlines
+        from clew.core.search.outline import Outlines
 
         outlines = self._scope.outside("Session.outline()").service(Outlines)
         with self._look() as (reader, row):

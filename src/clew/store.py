@@ -364,7 +364,7 @@ class Store:
             a_at: The path to this point of `a`, not to its head.
             b_at: The same of `b`.
         """
-        from clew.core.conversation.compare import compare
+        from clew.core.conversation.fork import compare
         from clew.core.conversation.history import standing_at
 
         with self._scope.read() as reader:

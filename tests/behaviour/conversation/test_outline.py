@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew.core.conversation import outline as outlines
+from clew.core.search import outline as outlines
 from clew.model import Outline, Retention
 from clew.session import Session
 from clew.store import Store

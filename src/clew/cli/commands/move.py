@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -129,22 +130,19 @@ def rewind_command(
     present files are saved first, and clew undo brings them back. --files takes a whole id, not the beginning
     of one.
     """
-    from clew.cli.store import place_of
-
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
         session, point = _spot(store, id, to, whole=files)
         step = _Step(settings, out, store, session)
-        plan = session.restore_files(point, root, dry_run=True, on_conflict=on_conflict) if files else None
+        move = partial(session.rewind, point, files=root or files, on_conflict=on_conflict)
+        plan = move(dry_run=True)
         if dry_run:
-            return step.say_dry("rewind", place_of(session, point), plan)
-        if plan is not None:
-            ask_for(plan, yes=yes)
-        return step.take(
-            "rewind", lambda: session.rewind(point, files=root or files, on_conflict=on_conflict)
-        )
+            return step.say_dry("rewind", clew.Head(plan.branch, plan.position), plan.files)
+        if plan.files is not None:
+            ask_for(plan.files, yes=yes)
+        return step.take("rewind", move)
 
 
 def _spot(

@@ -1,22 +1,33 @@
-"""Forks: a second session that shares everything before a point, and the tree of such sessions."""
+"""Forks: a second session that shares everything before a point, the tree of such sessions, and where two
+paths part."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.rows import wanted
-from clew.core.conversation.checkpoints import copy_checkpoints, list_checkpoints
+from clew.core.conversation.checkpoints import copy_checkpoints, list_checkpoints, newest_snapshot
 from clew.core.conversation.moves import preview_at, title_at
-from clew.core.conversation.points import Point, check_branches, find, head_of, resolve, tip_at
+from clew.core.conversation.points import (
+    Point,
+    check_branches,
+    find,
+    head_of,
+    path_of,
+    resolve,
+    tip_at,
+    tip_before,
+)
 from clew.core.conversation.sessions import check_free
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, entry_id
 from clew.core.log.records import PARENT
 from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionQuery, SessionRow
+from clew.core.log.tree import Segment, locate
 from clew.core.runs.access import Access, require_write_beside
-from clew.model import Branch, Checkpoint, ForkPoint, Head, Tree
+from clew.model import Branch, Checkpoint, CommonPart, ComparedPath, Comparison, ForkPoint, Head, Tree
 
 MOST_CHILDREN: Final = 1000
 """Subagents that a tree names."""
@@ -120,3 +131,60 @@ def _children(reader: Reader, id: str) -> dict[str, str]:
         found |= dict.fromkeys(fresh, parent)
         waiting += fresh
     return found
+
+
+# ── Where two paths part ──────────────────────────────────────────────────────────────────────────
+# The hash of an entry stands for all before it: so copies in other trees are recognised too.
+
+
+class _Path(NamedTuple):
+    row: SessionRow
+    """The session as if it stood where the path ends."""
+    segments: list[Segment]
+
+
+def compare(reader: Reader, a: SessionRow, b: SessionRow) -> Comparison:
+    """The paths to where two sessions stand. Takes about as many reads as the length of the path has bits."""
+    one, other = (_Path(row, path_of(reader, row.head)) for row in (a, b))
+    position = _last_shared(reader, one, other)
+    return Comparison(
+        a=_told(reader, one, position),
+        b=_told(reader, other, position),
+        common=CommonPart(position=position, id=_id(reader, one, position), entries=position + 1),
+        same=a.head.digest == b.head.digest,
+    )
+
+
+def _last_shared(reader: Reader, a: _Path, b: _Path) -> int:
+    """The last position at which both paths have the same entry; -1: there is none. Where they have, all
+    before it is the same."""
+    low, high = -1, min(a.row.head.position, b.row.head.position)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _digest(reader, a, middle) == _digest(reader, b, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _digest(reader: Reader, path: _Path, position: int) -> bytes:
+    return tip_before(reader, path.segments, position + 1).digest
+
+
+def _told(reader: Reader, path: _Path, position: int) -> ComparedPath:
+    row = path.row
+    return ComparedPath(
+        session=row.id,
+        title=row.title,
+        head=head_of(reader, row.head),
+        shared=_id(reader, path, position),
+        entries_after=row.head.position - position,
+        snapshot=newest_snapshot(reader, row),
+    )
+
+
+def _id(reader: Reader, path: _Path, position: int) -> str | None:
+    if position < 0:
+        return None
+    return entry_id(reader.get_branch(locate(path.segments, position)).uid, position)

@@ -38,6 +38,8 @@ from clew.server.wire.entries import (
     MessagePage,
     MessagesQuery,
     NewEntries,
+    OutlineQuery,
+    OutlineView,
 )
 from clew.server.wire.views import mark_of, viewer_of
 from clew.session import Session
@@ -252,6 +254,18 @@ def get_context(call: Call, id: str, query: ContextQuery) -> ContextView:
         max_messages=query.max_messages, max_tokens=query.max_tokens, at=call.point_of(session, query.at)
     )
     return ContextView(data=list(context), report=context.report)
+
+
+@routes.get("/sessions/{id}/outline", answer=OutlineView)
+def outline(call: Call, id: str, query: OutlineQuery) -> OutlineView:
+    """The prompts of people, compactions and checkpoints on the whole path, a line for each.
+
+    A checkpoint comes behind the entry at which it was set, with its name as the text, and with the id of its
+    snapshot if it holds files.
+    """
+    session = call.session(id)
+    found = session.outline(at=call.point_of(session, query.at))
+    return OutlineView(data=list(found.items), entries=found.entries, head=found.head)
 
 
 # -- writing

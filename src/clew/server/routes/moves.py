@@ -1,4 +1,4 @@
-"""Moves: rewind, undo, redo, compact, truncate, replace, clear, fork.
+"""Moves: rewind, undo, redo, compact, truncate, replace, clear, fork; trees, and where paths part.
 
 Nothing is removed by them: what a session leaves stays reachable.
 """
@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 from clew.core.conversation import moves
 from clew.errors import InvalidError, InvalidQueryError
-from clew.model import Branch, Entry, Head, Moved, SessionInfo, Tree
+from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
 from clew.server.access.principal import bound
 from clew.server.call import Answer, Call, head_tag
 from clew.server.problems import Problem
@@ -20,6 +20,7 @@ from clew.server.routing import Routes
 from clew.server.wire.entries import SummaryView
 from clew.server.wire.moves import (
     CompactBody,
+    CompareQuery,
     ForkBody,
     MovedView,
     MovePage,
@@ -292,6 +293,20 @@ def _cut(branch: Branch, seen: set[str]) -> Branch:
 def _is_seen(call: Call, id: str) -> bool:
     found = call.store.find(id)
     return found is not None and call.principal.sees(found.info)
+
+
+@routes.get("/compare", answer=Comparison)
+def compare(call: Call, query: CompareQuery) -> Comparison:
+    """Where the paths of two sessions part, or two branches of one session.
+
+    `common` is the last entry that both share, by its hash: copies and imports are recognised too. What each
+    has behind it: `/sessions/ID/entries?at=ENTRY&after=POSITION`, with the entry of its `head` and the
+    position of `common`. The files of both: `/diff?a=&b=` with the two `snapshot`.
+    """
+    a, b = call.session(query.a), call.session(query.b)
+    return call.store.compare(
+        a.id, b.id, a_at=call.point_of(a, query.a_at), b_at=call.point_of(b, query.b_at)
+    )
 
 
 # -- answers

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from clew.model import ContextReport, EntryKind, Head, Json
+from clew.model import ContextReport, EntryKind, Head, Json, OutlineItem
 
 View: TypeAlias = Literal["raw", "blocks", "html", "line"]
 """How entries are given: the messages as they are stored, blocks for people to read, one piece of HTML, or
@@ -235,3 +235,20 @@ class AnnotationsView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     annotations: dict[str, Json]
+
+
+class OutlineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which path."""
+
+    at: str | None = None
+    """Of the path to this point of the tree, not of that to the head."""
+
+
+class OutlineView(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of a path that are worth going to, in their order."""
+
+    data: list[OutlineItem]
+    entries: int
+    """How many entries the whole path has."""
+    head: Head
+    """Where it ends."""

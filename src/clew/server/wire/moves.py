@@ -122,3 +122,16 @@ class TreeView(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: list[Checkpoint]
     children: dict[str, str]
     """Subagents of this session, and theirs: each with the session that started it."""
+
+
+class CompareQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which two paths. A point is a position, the name of a checkpoint or the id of an entry."""
+
+    a: str
+    """A session, by id or alias."""
+    b: str
+    """The other one; may be the same."""
+    a_at: str | None = None
+    """The path to this point of `a`, not to its head."""
+    b_at: str | None = None
+    """The same of `b`."""
