@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import clew
 from benchmarks.harness.browser import chromium, first_paint, forget_cache, heap, scrolled, seen, signed_in
-from benchmarks.harness.build import BATCH, SESSION, grow, kept
+from benchmarks.harness.build import BATCH, SESSION, kept
 from benchmarks.harness.http import serving
 from benchmarks.harness.report import Result, Row, ms, size
 from benchmarks.harness.script import Lab, main
@@ -126,12 +127,15 @@ def fill(path: Path, count: int) -> None:
 
 
 def lengthen(path: Path, count: int) -> None:
+    """A prompt, and then six times a call, its result and what the agent says to it: and again."""
+    turns = list(Conversation("page").turns(600))
+    pool = [message for number, turn in enumerate(turns) for message in turn[number % 6 > 0 :]]
+    endless = cycle(pool)
     with clew.open(str(path), durability="process") as store:
         session = store.session(SESSION, title="A long session", metadata={"agent": "claude-code"})
-        grow(session, count - BATCH)
-        grow(session, BATCH - 4)
-        talk = Conversation("end").turn()
-        session.append(*talk[:3], {"role": "assistant", "content": LAST})
+        for start in range(0, count - 1, BATCH):
+            session.append(*islice(endless, min(BATCH, count - 1 - start)))
+        session.append({"role": "assistant", "content": LAST})
 
 
 # -- the first look
@@ -203,7 +207,7 @@ def smooth(work: str, rate: float, late: int) -> Row:
 async def session(lab: Lab, browser: Browser, details: dict[str, Any]) -> list[Row]:
     count = lab.pick(100_000, 10_000)
     lab.say(f"a session of {count:,} messages (made once, and kept)")
-    path = kept(f"page-messages-{count}", lambda path: lengthen(path, count))
+    path = kept(f"page-long-{count}", lambda path: lengthen(path, count))
     async with opened(browser, path) as context:
         return await long_session(lab, context, count, details)
 
