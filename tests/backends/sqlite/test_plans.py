@@ -209,6 +209,32 @@ def test_what_is_counted_for_filters_is_counted_by_indices_alone(backend: Sqlite
     assert "USING COVERING INDEX facets_sid (sid=? AND name=?)" in trashed
 
 
+def test_what_was_counted_is_remembered_until_any_process_writes(tmp_path: Path) -> None:
+    with (
+        closing(SqliteBackend(tmp_path / "b.db")) as backend,
+        closing(SqliteBackend(tmp_path / "b.db")) as other,
+    ):
+        statements: list[str] = []
+
+        def counted() -> dict[str, int]:
+            with backend.read() as reader:
+                reader.connection.trace_v2(
+                    apsw.SQLITE_TRACE_PROFILE, lambda event: statements.append(event["sql"])
+                )
+                found = reader.count_by("tag")
+                found["not"] = 5  # an answer is the caller's own
+                return reader.count_by("tag")
+
+        assert counted() == {}
+        for number, writer in enumerate((other, backend, other), 1):
+            with writer.write() as tx:
+                tx.add_session(a_session(f"s{number}"), Details(tags=("t",)))
+            assert counted() == {"t": number}
+        before = len([one for one in statements if "facets" in one])
+        assert counted() == {"t": 3}
+        assert len([one for one in statements if "facets" in one]) == before
+
+
 def test_from_one_workspace_to_the_next_no_session_is_walked(backend: SqliteBackend) -> None:
     found = plan(backend, statements.WORKSPACES, [])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import apsw
@@ -78,6 +78,9 @@ DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 _MISLED: Final = "the index of the store leads from {0} {1!r} to {0} {2!r}: save what can be read with repair"
 _searched: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
 """Connections that have found everything searched, with the version of the file that they saw then."""
+_Counts: TypeAlias = dict[tuple[SessionColumn, bool], dict[str, int]]
+_counts: WeakKeyDictionary[apsw.Connection, tuple[int, _Counts]] = WeakKeyDictionary()
+"""And what they have counted."""
 
 
 class SqliteReader(Reader):
@@ -163,6 +166,19 @@ class SqliteReader(Reader):
         return every - sum(below)
 
     def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        """A look at an index; none if no process has written since this connection looked last."""
+        if not self.connection.readonly("main"):
+            return self._count_by(column, deleted=deleted)  # a connection is not told of what it writes
+        version = int(self._execute(sql.DATA_VERSION).get)
+        seen, counts = _counts.get(self.connection, (-1, {}))
+        if seen != version:
+            counts = {}
+            _counts[self.connection] = version, counts
+        if (column, deleted) not in counts:
+            counts[column, deleted] = self._count_by(column, deleted=deleted)
+        return dict(counts[column, deleted])
+
+    def _count_by(self, column: SessionColumn, *, deleted: bool) -> dict[str, int]:
         if column == "workspace":
             return counted(column, self._execute(sql.COUNT_WORKSPACES[deleted]))
         if column == "status":
