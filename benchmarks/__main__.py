@@ -24,6 +24,7 @@ SCRIPTS = {
     "reads": "sessions.reads",
     "tree_ops": "sessions.tree_ops",
     "listing": "sessions.listing",
+    "filters": "sessions.filters",
     "leases": "sessions.leases",
     "resuming": "sessions.resuming",
     "events": "sessions.events",
