@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 
 // What is shipped holds the code of these; their licences go along.
-const SHIPPED = ["preact", "@preact/signals", "@preact/signals-core", "@tanstack/virtual-core"];
+const SHIPPED = ["preact", "@preact/signals", "@preact/signals-core"];
+
+// What is loaded when it is first looked at, in one piece: charts, the tree, files, comparisons, dialogs.
+const LATER = /\/src\/(compare|usage|files\/(?!Plan)|branches\/(BranchPanel|BranchTree|lanes|family)|handoff\/(?!Handoff)).*\.tsx?$/;
 
 function licences(): Plugin {
   return {
@@ -31,7 +34,18 @@ export default defineConfig({
     assetsInlineLimit: 0,
     rollupOptions: {
       input: "src/main.tsx",
-      output: { entryFileNames: "app.js", assetFileNames: "app[extname]", codeSplitting: false },
+      output: {
+        entryFileNames: "app.js",
+        chunkFileNames: "[name].js",
+        assetFileNames: "app[extname]",
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            { name: "later", test: LATER, priority: 2 },
+            { name: "first", test: /./, priority: 1 },
+          ],
+        },
+      },
     },
   },
   plugins: [licences()],

@@ -5,11 +5,10 @@ import { onChanges } from "../api/changes";
 import { get, isShare, me, online, session as at } from "../api/client";
 import type { SessionInfo } from "../api/types";
 import { Moves } from "../branches/Moves";
-import { Compare } from "../compare/Compare";
 import { Handoff } from "../handoff/Handoff";
+import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
 import { Transcript } from "../transcript/Transcript";
-import { UsageView } from "../usage/UsageView";
 import { onKey, useCommands } from "./commands";
 import { KeySheet } from "./KeySheet";
 import { Palette } from "./Palette";
@@ -19,6 +18,9 @@ import { SignIn } from "./SignIn";
 import { current, cursor, isNarrow, showsPanel, showsSidebar } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
+
+const Compare = lazy(() => import("../compare/Compare").then((found) => found.Compare));
+const UsageView = lazy(() => import("../usage/UsageView").then((found) => found.UsageView));
 
 export function App(): JSX.Element {
   useEffect(() => {

@@ -1,12 +1,14 @@
 // What belongs to the session that is shown: branches, files, usage, facts. One tab at a time.
 import type { JSX } from "preact";
-import { BranchPanel } from "../branches/BranchPanel";
-import { FilePanel } from "../files/FilePanel";
-import { InfoPanel } from "../handoff/InfoPanel";
-import { UsagePanel } from "../usage/UsagePanel";
+import { lazy } from "../parts/lazy";
 import { useCommands } from "./commands";
 import { go, place, to } from "./router";
 import { current, showsPanel } from "./state";
+
+const BranchPanel = lazy(() => import("../branches/BranchPanel").then((found) => found.BranchPanel));
+const FilePanel = lazy(() => import("../files/FilePanel").then((found) => found.FilePanel));
+const UsagePanel = lazy(() => import("../usage/UsagePanel").then((found) => found.UsagePanel));
+const InfoPanel = lazy(() => import("../handoff/InfoPanel").then((found) => found.InfoPanel));
 
 const TABS = [
   { id: "tree", title: "Branches", key: "t", Content: BranchPanel },

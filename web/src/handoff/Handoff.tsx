@@ -4,10 +4,12 @@ import type { JSX } from "preact";
 import { isShare } from "../api/client";
 import { type Command, useCommands } from "../app/commands";
 import { current, mayAdmin } from "../app/state";
-import { ExportDialog } from "./ExportDialog";
-import { ResumeDialog } from "./ResumeDialog";
-import { ShareDialog } from "./ShareDialog";
+import { lazy } from "../parts/lazy";
 import "./handoff.css";
+
+const ExportDialog = lazy(() => import("./ExportDialog").then((found) => found.ExportDialog));
+const ResumeDialog = lazy(() => import("./ResumeDialog").then((found) => found.ResumeDialog));
+const ShareDialog = lazy(() => import("./ShareDialog").then((found) => found.ShareDialog));
 
 type Shown = "resume" | "export" | "share" | null;
 

@@ -60,6 +60,12 @@ async def script(call: Call) -> Answer:
     return _own(_read("bundle/app.js"))
 
 
+@routes.get("/later.js", scope=None, private=True, media_type=SCRIPT)
+async def later(call: Call) -> Answer:
+    """What the script loads when it is first looked at."""
+    return _own(_read("bundle/later.js"))
+
+
 @routes.get("/app.css", scope=None, private=True, media_type=STYLE)
 async def style(call: Call) -> Answer:
     """The style of the page."""
