@@ -71,6 +71,10 @@ def test_the_outline_of_another_branch(session: clew.Session, client: httpx.Clie
     assert told(at=left.id) == ["fix it", "again"]
     assert told(at="0") == ["fix it"]
     assert told(at="start") == []
+    assert told(after=-1) == ["fix it", "otherwise"]
+    assert told(after=0) == ["otherwise"]
+    assert told(at=left.id, after=1) == ["again"]
+    assert told(after=2**31) == []
     missing = client.get(f"{S}/a%2Fb%20%C3%BC/outline", params={"at": "nothing"})
     assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
 

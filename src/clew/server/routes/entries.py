@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, TypeVar
 
 import msgspec
@@ -265,7 +267,10 @@ def outline(call: Call, id: str, query: OutlineQuery) -> OutlineView:
     """
     session = call.session(id)
     found = session.outline(at=call.point_of(session, query.at))
-    return OutlineView(data=list(found.items), entries=found.entries, head=found.head)
+    first = 0
+    if query.after is not None:
+        first = bisect_right(found.items, query.after, key=attrgetter("position"))
+    return OutlineView(data=list(found.items[first:]), entries=found.entries, head=found.head)
 
 
 # -- writing

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from clew.core.log.ids import MAX_POSITION
 from clew.model import ContextReport, EntryKind, Head, Json, OutlineItem
 
 View: TypeAlias = Literal["raw", "blocks", "html", "line"]
@@ -242,6 +243,8 @@ class OutlineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     at: str | None = None
     """Of the path to this point of the tree, not of that to the head."""
+    after: Annotated[int, msgspec.Meta(ge=-1, le=MAX_POSITION)] | None = None
+    """Only what lies behind this position: for one who has the lines before."""
 
 
 class OutlineView(msgspec.Struct, frozen=True, kw_only=True):
