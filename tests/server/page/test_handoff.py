@@ -1,0 +1,254 @@
+"""Going on elsewhere: facts, the command to resume, files, and links that others can open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import clew
+from clew.server.access.shares import list_shares
+from clew.server.access.tokens import add_token
+from tests.server.conftest import Running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Locator, Page
+
+Visit = Callable[..., "Page"]
+
+SECRET = "sk-ant-api03-" + "a7" * 45 + "AA"
+
+
+@pytest.fixture
+def login(server: Running) -> clew.Session:
+    session = server.store.create(
+        "login",
+        title="Fix the login",
+        workspace="/w/shop",
+        model="m-1",
+        tags=("auth",),
+        metadata={"agent": "claude-code", "ticket": 7},
+    )
+    session.append(
+        {"role": "user", "content": "Fix the login, please"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "a quiet thought"},
+                {"type": "text", "text": "I look at it"},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat key.txt"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": f"key {SECRET}"}]},
+        {"role": "assistant", "content": "The key was old"},
+    )
+    return session
+
+
+@pytest.fixture
+def clipboard(context: BrowserContext) -> Callable[[Page], str]:
+    """What the browser has copied."""
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def read(page: Page) -> str:
+        text: str = page.evaluate("navigator.clipboard.readText()")
+        return text
+
+    return read
+
+
+def dialog(page: Page, name: str) -> Locator:
+    return page.get_by_role("dialog", name=name)
+
+
+# -- facts
+
+
+def test_the_facts_of_a_session_and_its_id_to_copy(
+    login: clew.Session, server: Running, visit: Visit, clipboard: Callable[[Page], str]
+) -> None:
+    login.add_alias("ticket-7")
+    fork = login.fork(id="again")
+    page = visit("/s/again?panel=info")
+    facts = page.get_by_role("tabpanel", name="Info")
+    facts.get_by_text("/w/shop").wait_for()
+    assert facts.locator("dt").all_inner_texts()[:4] == ["Id", "Status", "Agent", "Model"]
+    facts.get_by_role("button", name="Copy the id").click()
+    facts.get_by_role("button", name="Copied").wait_for()
+    assert clipboard(page) == fork.id
+    facts.get_by_role("link", name="login").click()
+    page.wait_for_url("**/s/login?*")
+    page.goto(f"{server.url}/s/ticket-7?panel=info")
+    facts.get_by_text("ticket-7").wait_for()
+    facts.get_by_text('"ticket": 7').wait_for()
+    facts.get_by_role("link", name="auth").wait_for()
+
+
+# -- resume
+
+
+def test_the_command_to_go_on_is_copied(
+    login: clew.Session, server: Running, visit: Visit, clipboard: Callable[[Page], str]
+) -> None:
+    with server.client() as client:
+        expected = client.get("/api/v1/sessions/login/resume-command").json()
+    page = visit("/s/login?panel=info")
+    page.get_by_role("button", name="Resume").click()
+    shown = dialog(page, "Resume")
+    shown.get_by_text(expected["command"], exact=True).wait_for()
+    shown.get_by_text("/w/shop").first.wait_for()
+    shown.get_by_role("button", name="Copy the command", exact=True).click()
+    shown.get_by_role("button", name="Copied").wait_for()
+    assert clipboard(page) == expected["command"]
+    shown.get_by_text("Go on with another agent").click()
+    other = expected["agents"][0]
+    shown.get_by_role("button", name=f"Copy the command for {other['agent']}").click()
+    page.wait_for_function("text => navigator.clipboard.readText().then(read => read === text)", arg=other["command"])
+
+
+def test_a_session_goes_on_from_a_place_in_a_copy(login: clew.Session, server: Running, visit: Visit) -> None:
+    second = list(login.entries())[1].id
+    with server.client() as client:
+        expected = client.get("/api/v1/sessions/login/resume-command", params={"at": second}).json()
+    assert second in expected["command"]
+    page = visit(f"/s/login?panel=info&at={second}")
+    page.get_by_role("button", name="Resume").click()
+    shown = dialog(page, "Resume")
+    shown.get_by_label("From the entry that is chosen, in a copy").check()
+    shown.get_by_text(expected["command"], exact=True).wait_for()
+
+
+# -- export
+
+
+def export(page: Page, folder: Path, *, format: str, off: tuple[str, ...] = (), agent: str | None = None) -> str:
+    """Choose a format and what is left out, and read what is downloaded."""
+    shown = dialog(page, "Export")
+    shown.get_by_role("radio", name=f"{format} ").check()
+    if agent is not None:
+        shown.get_by_label("Agent", exact=True).select_option(agent)
+    for name in off:
+        shown.get_by_label(name).uncheck()
+    with page.expect_download() as download:
+        shown.get_by_text("Download").click()
+    target = folder / download.value.suggested_filename
+    download.value.save_as(target)
+    return target.read_text()
+
+
+def test_exports_are_downloaded_and_have_what_was_chosen(login: clew.Session, visit: Visit, tmp_path: Path) -> None:
+    page = visit("/s/login")
+    page.locator("#transcript", has_text="Fix the login").wait_for()
+    page.keyboard.press("e")
+    html = export(page, tmp_path, format="HTML")
+    assert "Fix the login, please" in html
+    assert "cat key.txt" in html
+    assert SECRET not in html, "secrets are replaced unless somebody says so"
+    text = export(page, tmp_path, format="Markdown", off=("Tool calls and their results", "What the model thought"))
+    assert "I look at it" in text
+    assert "cat key.txt" not in text
+    assert "a quiet thought" not in text
+    assert json.loads(export(page, tmp_path, format="JSON"))["session"]["id"] == "login"
+    assert '"payload"' in export(page, tmp_path, format="For an agent", agent="codex")
+    whole = export(page, tmp_path, format="Clew (JSONL)", off=("Replace secrets",))
+    assert SECRET in whole
+    assert sorted(path.suffix for path in tmp_path.glob("login.*")) == [".html", ".json", ".jsonl", ".md"]
+    with clew.open(":memory:") as other:
+        other.import_path(tmp_path / "login.jsonl")
+        assert other.get("login").info.hash == login.info.hash
+
+
+# -- share
+
+
+def make(page: Page, *, live: bool = False) -> str:
+    """A link, made in the page."""
+    page.get_by_role("button", name="Share").click()
+    shown = dialog(page, "Share")
+    if live:
+        shown.get_by_label("Live, with everything that comes").check()
+    shown.get_by_role("button", name="Make a link").click()
+    return shown.get_by_label("The link. It is shown only now: copy it.").input_value()
+
+
+def test_a_link_shows_one_session_to_whoever_has_it_until_it_is_removed(
+    login: clew.Session,
+    server: Running,
+    visit: Visit,
+    new_context: Callable[..., BrowserContext],
+    clipboard: Callable[[Page], str],
+    problems: list[str],
+    tmp_path: Path,
+) -> None:
+    page = visit("/s/login?panel=info")
+    url = make(page)
+    dialog(page, "Share").get_by_role("button", name="Copy the link").click()
+    dialog(page, "Share").get_by_role("button", name="Copied").wait_for()
+    assert clipboard(page) == url
+
+    stranger = new_context()
+    guest = stranger.new_page()
+    guest.goto(url)
+    guest.locator("#who", has_text="shared: Fix the login").wait_for()
+    guest.locator("#transcript", has_text="The key was old").wait_for()
+    assert SECRET not in guest.content()
+    assert stranger.cookies() == []
+    assert guest.locator("#list").count() == 0
+    assert guest.get_by_role("tab").count() == 0
+    guest.get_by_role("button", name="Export").click()
+    text = export(guest, tmp_path, format="Markdown")
+    assert "The key was old" in text
+    assert SECRET not in text
+
+    login.append({"role": "user", "content": "said after it was shared"})
+    guest.reload()
+    guest.locator("#transcript", has_text="The key was old").wait_for()
+    assert "said after it was shared" not in guest.inner_text("#transcript")
+
+    (share,) = list_shares(server.store)
+    dialog(page, "Share").get_by_role("button", name=f"Remove the link {share.id}").click()
+    dialog(page, "Share").get_by_role("heading", name="Links to this session").wait_for(state="detached")
+    assert list_shares(server.store) == []
+    guest.reload()
+    guest.get_by_role("heading", name="This link has ended").wait_for()
+    assert guest.locator("#token").count() == 0, "a share offers no sign-in"
+    problems[:] = [one for one in problems if "401" not in one]  # the browser notes that the link was refused
+
+
+def test_a_live_link_follows_the_session_and_ends_while_it_is_looked_at(
+    login: clew.Session,
+    visit: Visit,
+    new_context: Callable[..., BrowserContext],
+    problems: list[str],
+) -> None:
+    page = visit("/s/login?panel=info")
+    guest = new_context().new_page()
+    guest.goto(make(page, live=True))
+    guest.locator("#transcript", has_text="The key was old").wait_for()
+    login.append({"role": "user", "content": "said after it was shared"})
+    guest.locator("#transcript", has_text="said after it was shared").wait_for()
+    dialog(page, "Share").get_by_text("live").wait_for()
+    dialog(page, "Share").get_by_role("button", name="Remove the link").click()
+    guest.get_by_role("heading", name="This link has ended").wait_for()
+    problems[:] = [one for one in problems if "401" not in one]
+
+
+def test_only_those_who_may_share_are_offered_to(
+    login: clew.Session, server: Running, new_context: Callable[..., BrowserContext]
+) -> None:
+    _, token = add_token(server.store, "reader")
+    page = new_context().new_page()
+    page.goto(f"{server.url}/s/login?panel=info")
+    page.fill("#token", token)
+    page.click("button[type=submit]")
+    page.get_by_role("button", name="Resume").wait_for()
+    assert page.get_by_role("button", name="Share").count() == 0
+    page.locator("#transcript", has_text="The key was old").wait_for()
+    page.keyboard.press("S")
+    page.keyboard.press("?")
+    dialog(page, "Keys").get_by_text("Export this session").wait_for()
+    assert dialog(page, "Keys").get_by_text("Share a link").count() == 0
+    assert dialog(page, "Share").count() == 0
