@@ -141,3 +141,13 @@ def sign_in(server: Site, context: BrowserContext, problems: list[str], path: st
     tab.goto(f"{server.url}{path}#once={once}")
     tab.locator("#who", has_text="signed in").wait_for(state="attached")  # a phone has no room for it
     return tab
+
+
+def with_token(server: Running, context: BrowserContext, token: str, path: str = "/") -> Page:
+    """A new tab at an address of the page, signed in by a token."""
+    answer = context.request.post(f"{server.url}/api/v1/login", data={"token": token})
+    assert answer.ok, answer.text()
+    tab = context.new_page()
+    tab.goto(f"{server.url}{path}")
+    tab.locator("#who", has_text="signed in").wait_for()
+    return tab

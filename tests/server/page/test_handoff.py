@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import clew
 from clew.server.access.shares import list_shares
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
+from tests.server.page.conftest import with_token
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -42,7 +44,10 @@ def login(server: Running) -> clew.Session:
                 {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat key.txt"}},
             ],
         },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": f"key {SECRET}"}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": f"key {SECRET}"}],
+        },
         {"role": "assistant", "content": "The key was old"},
     )
     return session
@@ -90,44 +95,61 @@ def test_the_facts_of_a_session_and_its_id_to_copy(
 # -- resume
 
 
+@pytest.fixture
+def imported(server: Running, tmp_path: Path) -> clew.Session:
+    """As an importer of Claude Code leaves it."""
+    file = tmp_path / "0b1c.jsonl"
+    file.write_text("{}\n")
+    origin = {"format": "claude-code", "path": str(file)}
+    session = server.store.create("claude-code:0b1c", workspace="/w/shop", metadata={"imported_from": origin})
+    session.append({"role": "user", "content": "fix it"}, {"role": "assistant", "content": "done"})
+    return session
+
+
 def test_the_command_to_go_on_is_copied(
-    login: clew.Session, server: Running, visit: Visit, clipboard: Callable[[Page], str]
+    imported: clew.Session, visit: Visit, clipboard: Callable[[Page], str]
 ) -> None:
-    with server.client() as client:
-        expected = client.get("/api/v1/sessions/login/resume-command").json()
-    page = visit("/s/login?panel=info")
+    page = visit("/s/claude-code:0b1c?panel=info")
     page.get_by_role("button", name="Resume").click()
     shown = dialog(page, "Resume")
-    shown.get_by_text(expected["command"], exact=True).wait_for()
-    shown.get_by_text("/w/shop").first.wait_for()
+    command = "cd /w/shop && claude --resume 0b1c"
+    shown.get_by_text(command, exact=True).wait_for()
     shown.get_by_role("button", name="Copy the command", exact=True).click()
     shown.get_by_role("button", name="Copied").wait_for()
-    assert clipboard(page) == expected["command"]
+    assert clipboard(page) == command
     shown.get_by_text("Go on with another agent").click()
-    other = expected["agents"][0]
-    shown.get_by_role("button", name=f"Copy the command for {other['agent']}").click()
-    page.wait_for_function("text => navigator.clipboard.readText().then(read => read === text)", arg=other["command"])
+    shown.get_by_role("button", name="Copy the command for codex").click()
+    shown.locator("details").get_by_role("button", name="Copied").wait_for()
+    assert "--in codex" in clipboard(page)
 
 
-def test_a_session_goes_on_from_a_place_in_a_copy(login: clew.Session, server: Running, visit: Visit) -> None:
-    second = list(login.entries())[1].id
-    with server.client() as client:
-        expected = client.get("/api/v1/sessions/login/resume-command", params={"at": second}).json()
-    assert second in expected["command"]
-    page = visit(f"/s/login?panel=info&at={second}")
+def test_a_session_goes_on_from_a_place_in_a_copy(imported: clew.Session, visit: Visit) -> None:
+    first = next(iter(imported.entries())).id
+    page = visit(f"/s/claude-code:0b1c?panel=info&at={first}")
     page.get_by_role("button", name="Resume").click()
     shown = dialog(page, "Resume")
     shown.get_by_label("From the entry that is chosen, in a copy").check()
-    shown.get_by_text(expected["command"], exact=True).wait_for()
+    shown.get_by_text(f"resume claude-code:0b1c@{first}").first.wait_for()
+    shown.get_by_text("claude-code gets a copy of it").wait_for()
+
+
+def test_a_session_that_no_agent_has_says_how_to_go_on(login: clew.Session, visit: Visit) -> None:
+    page = visit("/s/login?panel=info")
+    page.get_by_role("button", name="Resume").click()
+    shown = dialog(page, "Resume")
+    shown.get_by_text("No command is known with which claude-code goes on with it").wait_for()
+    shown.get_by_role("button", name="Copy the command for codex").wait_for()
 
 
 # -- export
 
 
-def export(page: Page, folder: Path, *, format: str, off: tuple[str, ...] = (), agent: str | None = None) -> str:
+def export(
+    page: Page, folder: Path, *, format: str, off: tuple[str, ...] = (), agent: str | None = None
+) -> str:
     """Choose a format and what is left out, and read what is downloaded."""
     shown = dialog(page, "Export")
-    shown.get_by_role("radio", name=f"{format} ").check()
+    shown.get_by_role("radio", name=re.compile(f"^{re.escape(format)} ")).check()
     if agent is not None:
         shown.get_by_label("Agent", exact=True).select_option(agent)
     for name in off:
@@ -139,7 +161,9 @@ def export(page: Page, folder: Path, *, format: str, off: tuple[str, ...] = (), 
     return target.read_text()
 
 
-def test_exports_are_downloaded_and_have_what_was_chosen(login: clew.Session, visit: Visit, tmp_path: Path) -> None:
+def test_exports_are_downloaded_and_have_what_was_chosen(
+    login: clew.Session, visit: Visit, tmp_path: Path
+) -> None:
     page = visit("/s/login")
     page.locator("#transcript", has_text="Fix the login").wait_for()
     page.keyboard.press("e")
@@ -147,7 +171,9 @@ def test_exports_are_downloaded_and_have_what_was_chosen(login: clew.Session, vi
     assert "Fix the login, please" in html
     assert "cat key.txt" in html
     assert SECRET not in html, "secrets are replaced unless somebody says so"
-    text = export(page, tmp_path, format="Markdown", off=("Tool calls and their results", "What the model thought"))
+    text = export(
+        page, tmp_path, format="Markdown", off=("Tool calls and their results", "What the model thought")
+    )
     assert "I look at it" in text
     assert "cat key.txt" not in text
     assert "a quiet thought" not in text
@@ -230,7 +256,7 @@ def test_a_live_link_follows_the_session_and_ends_while_it_is_looked_at(
     guest.locator("#transcript", has_text="The key was old").wait_for()
     login.append({"role": "user", "content": "said after it was shared"})
     guest.locator("#transcript", has_text="said after it was shared").wait_for()
-    dialog(page, "Share").get_by_text("live").wait_for()
+    dialog(page, "Share").locator("li", has_text="live").wait_for()
     dialog(page, "Share").get_by_role("button", name="Remove the link").click()
     guest.get_by_role("heading", name="This link has ended").wait_for()
     problems[:] = [one for one in problems if "401" not in one]
@@ -240,10 +266,7 @@ def test_only_those_who_may_share_are_offered_to(
     login: clew.Session, server: Running, new_context: Callable[..., BrowserContext]
 ) -> None:
     _, token = add_token(server.store, "reader")
-    page = new_context().new_page()
-    page.goto(f"{server.url}/s/login?panel=info")
-    page.fill("#token", token)
-    page.click("button[type=submit]")
+    page = with_token(server, new_context(), token, "/s/login?panel=info")
     page.get_by_role("button", name="Resume").wait_for()
     assert page.get_by_role("button", name="Share").count() == 0
     page.locator("#transcript", has_text="The key was old").wait_for()

@@ -12,6 +12,7 @@ import pytest
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
+from tests.server.page.conftest import with_token
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -194,10 +195,7 @@ def test_a_token_bound_to_a_workspace_sees_its_own_sums(
     busy: clew.Store, server: Running, new_context: Callable[..., BrowserContext]
 ) -> None:
     _, token = add_token(busy, "shop", workspace="/w/shop")
-    page = new_context().new_page()
-    page.goto(f"{server.url}/usage")
-    page.fill("#token", token)
-    page.click("button[type=submit]")
+    page = with_token(server, new_context(), token, "/usage")
     figure(page, "Cost", "$1.75")
     card(page, "Sessions").get_by_role("link", name="Fix the login $1.75").click()
     card(page, "Running total").wait_for()

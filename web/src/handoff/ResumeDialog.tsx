@@ -53,7 +53,7 @@ export function ResumeDialog({ session, onClose }: Props): JSX.Element {
               <Line command={view.command} name="Copy the command" isMain />
             </>
           ) : (
-            <p>There is no command for this session.</p>
+            !view.note && <p>There is no command for this session.</p>
           )}
           {view.directory !== null && (
             <p class="handoff-note">
