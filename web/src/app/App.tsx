@@ -58,7 +58,7 @@ function Frame(): JSX.Element {
   if (hasPanel) classes.push("has-panel");
   return (
     <div class={classes.join(" ")}>
-      <a class="skip" href="#main">
+      <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
       <TopBar />
@@ -115,6 +115,12 @@ function useCurrent(id: string | null): void {
       document.title = "Clew";
     };
   }, [id, me.value]);
+}
+
+/** The address names an entry behind `#`: it stays as it is. */
+function skip(event: MouseEvent): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
 }
 
 function Welcome(): JSX.Element {
