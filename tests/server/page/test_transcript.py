@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
 import clew
+from clew.server.access.shares import add_share, link
 from tests.exporters.rich import CLAUDE, claude_files, picture
 from tests.server.conftest import Running
 
@@ -56,6 +58,11 @@ def result(id: str, text: str = "2 failed, 3 passed in 0.1s") -> dict[str, Any]:
 
 def row(page: Page, position: int) -> Locator:
     return page.locator(f"#transcript article[data-at='{position}']")
+
+
+def said(page: Page, text: str) -> Locator:
+    """A text in the transcript; other parts of the page may show it, too."""
+    return page.locator("#transcript").get_by_text(text)
 
 
 def entry_id(session: clew.Session, position: int) -> str:
@@ -106,7 +113,7 @@ def test_entries_of_one_speaker_stand_under_one_name(server: Running, visit: Vis
         {"role": "user", "content": "Thanks"},
     )
     page = visit("/s/joined")
-    page.get_by_text("Thanks").wait_for()
+    said(page, "Thanks").wait_for()
     assert page.locator("#transcript h2").all_inner_texts() == ["User", "Assistant", "User"]
 
 
@@ -123,7 +130,7 @@ def test_thinking_is_folded_and_can_be_hidden(server: Running, visit: Visit) -> 
     page.locator(".transcript-inside", has_text="It may be the clock").wait_for()
     page.get_by_role("button", name="Thinking", exact=True).click()
     fold.wait_for(state="detached")
-    page.get_by_text("The clock is wrong.").wait_for()
+    said(page, "The clock is wrong.").wait_for()
 
 
 def test_tools_are_hidden_and_only_prompts_are_shown(server: Running, visit: Visit) -> None:
@@ -134,14 +141,14 @@ def test_tools_are_hidden_and_only_prompts_are_shown(server: Running, visit: Vis
         )
         session.append({"role": "assistant", "content": f"answer {number}"})
     page = visit("/s/many")
-    page.get_by_text("answer 29").wait_for()
+    said(page, "answer 29").wait_for()
     assert page.locator(".transcript-call").count() > 0
     page.get_by_role("button", name="Tools", exact=True).click()
     page.locator(".transcript-call").first.wait_for(state="detached")
-    page.get_by_text("answer 29").wait_for()
+    said(page, "answer 29").wait_for()
     page.get_by_role("button", name="Only prompts").click()
-    page.get_by_text("answer 29").wait_for(state="detached")
-    page.get_by_text("prompt 29").wait_for()
+    said(page, "answer 29").wait_for(state="detached")
+    said(page, "prompt 29").wait_for()
     page.get_by_role("button", name="Only prompts").click()
     page.get_by_role("button", name="Tools", exact=True).click()
     page.locator(".transcript-call").first.wait_for()
@@ -189,7 +196,7 @@ def test_a_large_message_is_loaded_when_it_is_asked_for(server: Running, visit: 
     page = visit("/s/large")
     page.get_by_role("button", name="Show all (500kB)").click()
     page.get_by_role("button", name="Show all (500kB)").click()  # it is there, and folded
-    page.get_by_text("the end").wait_for()
+    said(page, "the end").wait_for()
 
 
 def test_compactions_and_checkpoints_are_marks(server: Running, visit: Visit) -> None:
@@ -209,6 +216,61 @@ def test_an_entry_is_shown_as_it_is_stored(server: Running, visit: Visit) -> Non
     page.locator(".transcript-raw pre", has_text='"n": 12345678901234567890').wait_for()
     page.keyboard.press("r")
     page.locator(".transcript-raw").wait_for(state="detached")
+
+
+def test_what_is_damaged_or_was_removed_is_shown_as_such(
+    serve: Callable[..., Running], visit: Visit, tmp_path: Path
+) -> None:
+    path = tmp_path / "harmed.db"
+    with clew.open(path) as store:
+        talk(store, count=8)
+        store.set_retention(clew.Retention(max_messages=6))
+        store.sweep()
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE entries SET body = zeroblob(5) WHERE (key & 4294967295) = 4")
+    connection.close()
+    with clew.open(path) as store:
+        page = visit("/s/talk", of=serve(store))
+        said(page, "Entry 4 cannot be read.").wait_for()
+        assert "question 6" in row(page, 6).inner_text()
+        page.locator("#transcript").press("Home")
+        assert "removed" in row(page, 0).inner_text().lower()
+
+
+def test_a_subagent_is_a_link_beside_the_call_that_started_it(
+    server: Running, visit: Visit, tmp_path: Path
+) -> None:
+    claude_files(tmp_path / "projects" / "-home-ada-projects-harbor")
+    assert server.store.import_path(tmp_path / "projects").ok
+    page = visit(f"/s/{CLAUDE.replace(':', '%3A')}")
+    page.get_by_role("link", name=re.compile("^Open the subagent")).click()
+    page.locator("#transcript article", has_text="Two places").wait_for()
+
+
+def test_a_share_shows_the_same_without_links_to_what_is_not_shared(
+    server: Running, context: BrowserContext, problems: list[str]
+) -> None:
+    session = server.store.create("shared", title="Shared")
+    large = base64.b64encode(base64.b64decode(picture(24, 12)) + bytes(40_000)).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": large}
+    session.append(*({"role": "user", "content": f"question {number}"} for number in range(150)))
+    session.append(
+        {"role": "user", "content": [{"type": "image", "source": source}]}, call("c1"), result("c1")
+    )
+    _, token = add_share(server.store, session, at=None)
+    page = context.new_page()
+    page.goto(link(server.url, token))
+    page.get_by_role("button", name=re.compile("Ran pytest -q 2 failed")).wait_for()
+    page.wait_for_function("() => document.querySelector('#transcript img')?.naturalWidth > 0")
+    assert (page.locator("#transcript img").get_attribute("src") or "").startswith("blob:")
+    assert page.locator("#transcript a[href]").count() == 0
+    session.append({"role": "assistant", "content": "It is live."})
+    said(page, "It is live.").wait_for()
+    page.keyboard.press("Control+f")
+    page.locator("#find").fill("question 77")
+    page.locator(".transcript-find-count", has_text="1 of 1").wait_for()
+    in_window(page, 77)
+    assert problems == []
 
 
 # -- moving in it
@@ -265,7 +327,7 @@ def test_prompts_are_reached_one_after_another(server: Running, visit: Visit) ->
         session.append({"role": "user", "content": f"prompt {number}"})
         session.append(*({"role": "assistant", "content": f"step {number}.{step}"} for step in range(60)))
     page = visit("/s/prompts")
-    page.get_by_text("step 39.59").wait_for()
+    said(page, "step 39.59").wait_for()
     page.keyboard.press("K")
     in_window(page, 39 * 61)
     page.keyboard.press("K")
@@ -280,7 +342,7 @@ def test_j_and_k_pass_over_results_and_the_focus_follows(server: Running, visit:
         {"role": "user", "content": "Go"}, call("c1"), result("c1"), {"role": "assistant", "content": "Done."}
     )
     page = visit("/s/steps")
-    page.get_by_text("Done.").wait_for()
+    said(page, "Done.").wait_for()
     seen = []
     for key in "jjjk":
         before = page.evaluate("document.activeElement.dataset.at ?? ''")
@@ -322,7 +384,7 @@ def test_find_unfolds_the_tool_that_holds_the_hit(server: Running, visit: Visit)
     session.append({"role": "user", "content": "Run"}, call("c1"), result("c1", "line\n" * 5 + "xylophone\n"))
     session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(300)))
     page = visit("/s/output")
-    page.get_by_text("later 299").wait_for()
+    said(page, "later 299").wait_for()
     page.keyboard.press("Control+f")
     page.locator("#find").fill("xylophone")
     page.locator(".transcript-inside", has_text="xylophone").wait_for()
@@ -376,14 +438,14 @@ def test_a_link_to_an_entry_of_another_branch_shows_that_branch(server: Running,
     page.goto(f"{server.url}/s/talk#{left}")
     page.get_by_text("You are reading another branch.").wait_for()
     in_window(page, 15)
-    page.get_by_text("answer 15").wait_for()
+    said(page, "answer 15").wait_for()
 
 
 def test_what_came_since_the_last_visit_is_behind_a_line(server: Running, visit: Visit) -> None:
     session = talk(server.store, count=40)
     page = visit("/s/talk")
     in_window(page, 39)
-    page.wait_for_function("() => JSON.parse(localStorage['clew.seen'] ?? '{}').talk === 39")
+    page.wait_for_function("() => JSON.parse(localStorage['clew.read'] ?? '{}').talk === 39")
     page.goto(f"{server.url}/")
     session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(60)))
     page.goto(f"{server.url}/s/talk")
@@ -419,6 +481,36 @@ def test_many_writers_and_one_reader_lose_nothing(server: Running, visit: Visit)
     assert sorted(said) == sorted(f"{name} {number}" for name in ("ada", "bob") for number in range(20))
 
 
+def test_what_came_while_the_tab_was_hidden_is_counted_in_its_title(server: Running, visit: Visit) -> None:
+    session = talk(server.store, count=10)
+    page = visit("/s/talk")
+    in_window(page, 9)
+    page.evaluate(
+        """() => {
+          Object.defineProperty(document, "hidden", { get: () => window.isHidden ?? true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+    )
+    session.append({"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"})
+    page.wait_for_function("() => document.title.startsWith('(2) ')")
+    page.evaluate("() => { window.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    page.wait_for_function("() => document.title.startsWith('question 0')")
+
+
+def test_a_reader_in_the_middle_stays_there_while_the_session_is_rewound(
+    server: Running, visit: Visit
+) -> None:
+    session = talk(server.store, count=400)
+    page = visit("/")
+    page.goto(f"{server.url}/s/talk#{entry_id(session, 101)}")
+    in_window(page, 101)
+    where = row(page, 101).bounding_box()
+    session.rewind(299)
+    page.get_by_text("The session went back by 100 entries.").wait_for()
+    page.wait_for_function("() => document.querySelector('article')?.ariaSetSize === '300'")
+    assert row(page, 101).bounding_box() == where
+
+
 # -- taking it along
 
 
@@ -438,7 +530,7 @@ def test_an_entry_is_copied_as_markdown_place_and_link(server: Running, visit: V
     session.append({"role": "user", "content": "Run *all*"}, call("c1"), result("c1", "ok ``` ok"))
     session.append({"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks"})
     page = visit("/s/copy")
-    page.get_by_text("Thanks").wait_for()
+    said(page, "Thanks").wait_for()
     row(page, 1).click(position={"x": 2, "y": 2})
     page.keyboard.press("Y")
     page.get_by_text("Copied as Markdown.").wait_for()

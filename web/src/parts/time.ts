@@ -16,12 +16,23 @@ export function ago(when: string | Date, now = new Date()): string {
   return then.toLocaleDateString(undefined, { day: "numeric", month: "short", year });
 }
 
+// Made once: making one takes longer than using it a hundred times.
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
 /** The whole of it, for tooltips. */
 export function exact(when: string | Date): string {
-  return new Date(when).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return EXACT.format(new Date(when));
+}
+
+/** The hour and minute, with the day if it is not today. */
+export function moment(when: string | Date): string {
+  const then = new Date(when);
+  return (then.toDateString() === new Date().toDateString() ? CLOCK : DAY_AND_CLOCK).format(then);
 }
 
 /** The hour and minute. */
 export function clock(when: string | Date): string {
-  return new Date(when).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  return CLOCK.format(new Date(when));
 }

@@ -117,7 +117,7 @@ function Place({ hit }: { hit: Hit }): JSX.Element {
 }
 
 /** The snippet with its hits marked: text, whatever it says. */
-function marked({ snippet, marks }: Hit): (string | JSX.Element)[] {
+export function marked({ snippet, marks }: Pick<Hit, "snippet" | "marks">): (string | JSX.Element)[] {
   const letters = Array.from(snippet);
   const parts: (string | JSX.Element)[] = [];
   let done = 0;

@@ -3,9 +3,10 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { headers, isShare } from "../api/client";
 import type { Block, Entry, Media, ToolLine } from "../api/types";
+import { to } from "../app/router";
 import { told } from "../app/toast";
 import { Markup } from "../parts/Markup";
-import { bytes } from "../parts/numbers";
+import { bytes, plural } from "../parts/numbers";
 import type { Reading } from "./Reading";
 
 /** Letters of a text that are shown at once. */
@@ -118,17 +119,25 @@ function Call(props: Props): JSX.Element {
   const result = answers.find((one) => one.kind === "result");
   const line = result?.line ?? block.line ?? { text: "", verb: block.name ?? "Tool", subject: "", outcome: "", failed: false, family: "" };
   const isWaiting = answers.length === 0 && reading.path.status.value === "running" && reading.at === null;
+  const agent = line.family === "agent" ? reading.subagents.startedBy(block, answers) : null;
   const kind = ["transcript-call", line.family && `transcript-${line.family}`, line.failed && "transcript-failed"];
   return (
-    <Fold {...props} class={kind.filter(Boolean).join(" ")} line={<Line line={line} isWaiting={isWaiting} />}>
-      <Markup html={block.html ?? ""} />
-      <>
-        {answers.map((answer, index) =>
-          answer.kind === "media" ? <Picture key={index} block={answer} /> : <Markup key={index} html={answer.html ?? ""} />,
-        )}
-        {answers.length === 0 && <p class="transcript-note">{isWaiting ? "It has not answered yet." : "It has no result."}</p>}
-      </>
-    </Fold>
+    <>
+      <Fold {...props} class={kind.filter(Boolean).join(" ")} line={<Line line={line} isWaiting={isWaiting} />}>
+        <Markup html={block.html ?? ""} />
+        <>
+          {answers.map((answer, index) =>
+            answer.kind === "media" ? <Picture key={index} block={answer} /> : <Markup key={index} html={answer.html ?? ""} />,
+          )}
+          {answers.length === 0 && <p class="transcript-note">{isWaiting ? "It has not answered yet." : "It has no result."}</p>}
+        </>
+      </Fold>
+      {agent && (
+        <a class="transcript-subagent" href={to.session(agent.id)}>
+          Open the subagent: {agent.title ?? agent.id} ({plural(agent.messages, "message")})
+        </a>
+      )}
+    </>
   );
 }
 

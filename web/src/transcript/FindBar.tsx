@@ -1,12 +1,17 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { marked } from "../sessions/SearchResults";
 import type { Finder } from "./find";
+
+/** Hits of the list that are shown at once. */
+const LISTED = 5;
 
 export function FindBar({ finder, onClose }: { finder: Finder; onClose: () => void }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.select(), []);
   const count = finder.hits.value.length;
-  const hit = finder.hit.value;
+  // Those around the present one.
+  const from = Math.max(0, Math.min(finder.at.value - Math.floor(LISTED / 2), count - LISTED));
   let said = "";
   if (finder.problem.value) said = finder.problem.value;
   else if (finder.isSearching.value) said = "Searching…";
@@ -54,24 +59,22 @@ export function FindBar({ finder, onClose }: { finder: Finder; onClose: () => vo
       <button type="button" class="quiet" aria-label="Close the search" onClick={onClose}>
         ×
       </button>
-      {hit && (
-        <p class="transcript-find-hit">
-          <small>Entry {hit.position}</small> <Snippet text={hit.snippet} marks={hit.marks} />
-        </p>
+      {count > 0 && (
+        <ol class="transcript-hits" aria-label="Hits">
+          {finder.hits.value.slice(from, from + LISTED).map((hit, index) => (
+            <li key={hit.entry_id}>
+              <button
+                type="button"
+                class="quiet"
+                aria-current={from + index === finder.at.value ? "true" : undefined}
+                onClick={() => finder.go(from + index)}
+              >
+                <small>{hit.position}</small> {marked(hit)}
+              </button>
+            </li>
+          ))}
+        </ol>
       )}
     </form>
   );
-}
-
-/** The places of the hits are counted in code points. */
-function Snippet({ text, marks }: { text: string; marks: [number, number][] }): JSX.Element {
-  const letters = Array.from(text);
-  const parts: (string | JSX.Element)[] = [];
-  let from = 0;
-  for (const [start, end] of marks) {
-    parts.push(letters.slice(from, start).join(""), <mark>{letters.slice(start, end).join("")}</mark>);
-    from = end;
-  }
-  parts.push(letters.slice(from).join(""));
-  return <span>{parts}</span>;
 }

@@ -1,7 +1,6 @@
 // Above the transcript: which session it is, and what of it is shown.
 import type { Signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { isShare } from "../api/client";
 import { current, showsThinking, showsTools } from "../app/state";
 import { plural } from "../parts/numbers";
 import { ago, exact } from "../parts/time";
@@ -34,11 +33,9 @@ export function Head({ reading, onFind }: { reading: Reading; onFind: () => void
         <Toggle name="Tools" shows={showsTools} title="Show tool calls (T)" />
         <Toggle name="Thinking" shows={showsThinking} title="Show thinking (H)" />
         <Toggle name="Only prompts" shows={onlyPrompts} title="Show only what people said (P)" />
-        {!isShare() && (
-          <button type="button" class="quiet" title="Find in this session (Ctrl F)" onClick={onFind}>
-            Find
-          </button>
-        )}
+        <button type="button" class="quiet" title="Find in this session (Ctrl F)" onClick={onFind}>
+          Find
+        </button>
       </div>
     </header>
   );

@@ -8,18 +8,22 @@ import { go, to } from "../app/router";
 import { PAGE, Path, pageOf, positionOf, type Moved } from "./path";
 import { Scroller } from "./Scroller";
 import { lastSeen, see } from "./seen";
+import { Subagents } from "./subagents";
 
 /** Only what people said; not kept, because it hides nearly all. */
 export const onlyPrompts = signal(false);
 
 /** Pixels of a row, before any was measured. */
 const USUAL = 44;
+/** Milliseconds between two announcements. */
+const ANNOUNCED_EVERY = 2000;
 /** Entries of a turn that are copied at once. */
 const MOST_COPIED = 2000;
 
 export class Reading {
   readonly path: Path;
   readonly scroller: Scroller;
+  readonly subagents: Subagents;
   /** There is something to show, or nothing at all. */
   readonly isReady = signal(false);
   readonly problem = signal("");
@@ -48,6 +52,8 @@ export class Reading {
   private revealed = new Set<string>();
   private estimate = USUAL;
   private timer = 0;
+  private announcing = 0;
+  private toAnnounce = "";
   private stops: (() => void)[] = [];
   private isClosed = false;
 
@@ -60,6 +66,7 @@ export class Reading {
       onAdded: (entries) => this.onAdded(entries),
       onMoved: (moved) => this.onMoved(moved),
     });
+    this.subagents = new Subagents(id);
     this.scroller = new Scroller((range) => this.path.look(range.first, range.last));
   }
 
@@ -88,6 +95,7 @@ export class Reading {
     this.isClosed = true;
     this.path.close();
     clearTimeout(this.timer);
+    clearTimeout(this.announcing);
     for (const stop of this.stops) stop();
   }
 
@@ -189,10 +197,20 @@ export class Reading {
 
   private onAdded(entries: readonly Entry[]): void {
     this.readOutlineSoon();
-    const said = entries.findLast((one) => one.speaker === "assistant" || one.speaker === "user");
-    if (said) this.news.value = `${said.speaker === "user" ? "User" : "Assistant"}: ${firstWords(said)}`;
+    this.announce(entries);
     if (this.scroller.isAtEnd.peek() && !document.hidden) this.seeAll();
     else this.fresh.value = this.fresh.peek() + entries.filter((one) => this.isShown(one.position)).length;
+  }
+
+  /** A screen reader is told of the newest message, not of each of many. */
+  private announce(entries: readonly Entry[]): void {
+    const said = entries.findLast((one) => one.speaker === "assistant" || one.speaker === "user");
+    if (!said) return;
+    this.toAnnounce = `${said.speaker === "user" ? "User" : "Assistant"}: ${firstWords(said)}`;
+    this.announcing ||= window.setTimeout(() => {
+      this.announcing = 0;
+      this.news.value = this.toAnnounce;
+    }, ANNOUNCED_EVERY);
   }
 
   private onMoved({ from, left }: Moved): void {

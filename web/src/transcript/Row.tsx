@@ -1,12 +1,12 @@
 // One entry of the transcript: who says it, when, and what.
 import type { JSX } from "preact";
-import { get, session } from "../api/client";
+import { get, isShare, session } from "../api/client";
 import type { Entry, OutlineItem } from "../api/types";
 import { to } from "../app/router";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { bytes } from "../parts/numbers";
-import { clock, exact } from "../parts/time";
+import { exact, moment } from "../parts/time";
 import { BlockView } from "./Blocks";
 import { Raw } from "./Raw";
 import { voice, type Reading } from "./Reading";
@@ -55,9 +55,6 @@ export function Row({ reading, entry, onMenu }: Props): JSX.Element {
         {!isJoined && speaker !== "mark" && <h2 class="transcript-speaker">{name}</h2>}
         {!isDamaged && (
           <span class="transcript-tools">
-            <a class="transcript-time" href={to.here({}, id)} title={`Entry ${position}, ${exact(entry.at)}`}>
-              {clock(entry.at)}
-            </a>
             <button
               type="button"
               class="quiet transcript-menu-button"
@@ -67,6 +64,9 @@ export function Row({ reading, entry, onMenu }: Props): JSX.Element {
             >
               ⋯
             </button>
+            <a class="transcript-time" href={isShare() ? undefined : to.here({}, id)} title={`Entry ${position}, ${exact(entry.at)}`}>
+              {moment(entry.at)}
+            </a>
           </span>
         )}
         {reading.raw.value.has(id) ? (

@@ -2,12 +2,12 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { isShare } from "../api/client";
 import type { Entry } from "../api/types";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, cursor, showsThinking, showsTools, unseen } from "../app/state";
 import { toast, told } from "../app/toast";
+import { copy } from "../parts/Copy";
 import { EntryMenu } from "./EntryMenu";
 import { Finder } from "./find";
 import { FindBar } from "./FindBar";
@@ -213,7 +213,7 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
     if (found) use(found);
     else toast("Choose an entry first: press j or k, or click on one.");
   };
-  const copy = (text: string, said: string) => navigator.clipboard.writeText(text).then(() => toast(said), told);
+  const take = (text: string, said: string) => copy(text).then(() => toast(said), told);
   const group = "Transcript";
   useCommands(() => [
     { id: "next", title: "Next entry", group, keys: ["j"], run: () => void reading.step(1), inPalette: false },
@@ -224,24 +224,24 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
     { id: "last", title: "To the end", group, keys: ["G"], run: () => reading.toEnd() },
     { id: "fold", title: "Fold or unfold the entry", group, keys: ["z"], run: withEntry((one) => reading.fold(one.position)) },
     { id: "raw", title: "Show as it is stored", group, keys: ["r"], run: withEntry((one) => reading.toggleRaw(one.id)) },
-    { id: "copy-place", title: "Copy the place", group, keys: ["y"], run: withEntry((one) => void copy(`${reading.id}@${one.id}`, "The place is copied.")) },
+    { id: "copy-place", title: "Copy the place", group, keys: ["y"], run: withEntry((one) => void take(`${reading.id}@${one.id}`, "The place is copied.")) },
     {
       id: "copy-link",
       title: "Copy the link",
       group,
-      run: withEntry((one) => void copy(new URL(to.session(reading.id, { at: reading.at }, one.id), location.href).href, "The link is copied.")),
+      run: withEntry((one) => void take(new URL(to.session(reading.id, { at: reading.at }, one.id), location.href).href, "The link is copied.")),
     },
-    { id: "copy-markdown", title: "Copy as Markdown", group, keys: ["Y"], run: withEntry((one) => void copy(markdownOf(reading, [one]), "Copied as Markdown.")) },
+    { id: "copy-markdown", title: "Copy as Markdown", group, keys: ["Y"], run: withEntry((one) => void take(markdownOf(reading, [one]), "Copied as Markdown.")) },
     {
       id: "copy-turn",
       title: "Copy the turn as Markdown",
       group,
-      run: withEntry((one) => void reading.turnOf(one.position).then((turn) => copy(markdownOf(reading, turn), "The turn is copied as Markdown."), told)),
+      run: withEntry((one) => void reading.turnOf(one.position).then((turn) => take(markdownOf(reading, turn), "The turn is copied as Markdown."), told)),
     },
     { id: "hide-tools", title: "Show or hide tools", group, keys: ["T"], run: () => void (showsTools.value = !showsTools.value) },
     { id: "hide-thinking", title: "Show or hide thinking", group, keys: ["H"], run: () => void (showsThinking.value = !showsThinking.value) },
     { id: "only-prompts", title: "Show only prompts, or all", group, keys: ["P"], run: () => void (onlyPrompts.value = !onlyPrompts.value) },
-    ...(isShare() ? [] : [{ id: "find", title: "Find in this session", group, keys: ["Ctrl+f"], run: () => openFind(isFinding) }]),
+    { id: "find", title: "Find in this session", group, keys: ["Ctrl+f"], run: () => openFind(isFinding) },
     { id: "next-hit", title: "Next hit", group, keys: ["n"], run: () => finder.next(1), inPalette: false },
     { id: "previous-hit", title: "Previous hit", group, keys: ["N"], run: () => finder.next(-1), inPalette: false },
   ]);

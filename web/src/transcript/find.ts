@@ -1,30 +1,22 @@
 // Find in the whole session: the server finds, the page goes from hit to hit and marks the words in view.
-import { computed, signal } from "@preact/signals";
-import { get } from "../api/client";
-import type { Page } from "../api/types";
+import { signal } from "@preact/signals";
+import { get, isShare, session } from "../api/client";
+import type { EntryPage, Hit, Page } from "../api/types";
 import type { Reading } from "./Reading";
 
-interface Hit {
-  entry_id: string;
-  position: number;
-  on_path: boolean;
-  snippet: string;
-  marks: [number, number][];
-  in_tool: boolean;
-}
-
-/** Hits that are fetched; "200+" is as good as 5,000 for whoever goes through them one by one. */
+/** Hits that are fetched: whoever goes through them one by one does not need more. */
 const MOST = 1000;
 const WAIT = 150;
 
+type Found = Pick<Hit, "entry_id" | "position" | "snippet" | "marks" | "in_tool">;
+
 export class Finder {
   readonly text = signal("");
-  readonly hits = signal<readonly Hit[]>([]);
+  readonly hits = signal<readonly Found[]>([]);
   readonly at = signal(-1);
   readonly isSearching = signal(false);
   readonly hasMore = signal(false);
   readonly problem = signal("");
-  readonly hit = computed(() => this.hits.value[this.at.value] ?? null);
   private timer = 0;
   private over: AbortController | null = null;
 
@@ -49,18 +41,7 @@ export class Finder {
   private async search(): Promise<void> {
     const over = (this.over = new AbortController());
     try {
-      const found: Hit[] = [];
-      let cursor: string | null = null;
-      do {
-        const query = { q: asQuery(this.text.value), session: this.reading.id, tools: true, limit: 200, cursor };
-        const page: Page<Hit> = await get<Page<Hit>>("/search", query, over.signal);
-        found.push(...page.data);
-        cursor = page.cursor;
-      } while (cursor !== null && found.length < MOST);
-      this.hasMore.value = cursor !== null;
-      const path = this.reading.path;
-      // Those on other branches are not here. On the path that is shown, an entry is where it says.
-      const here = found.filter((hit) => (this.reading.at === null ? hit.on_path : hit.position < path.length));
+      const here = await (isShare() ? this.read(over.signal) : this.ask(over.signal));
       here.sort((a, b) => a.position - b.position);
       this.hits.value = here;
       const from = this.reading.scroller.first;
@@ -73,6 +54,42 @@ export class Finder {
     }
   }
 
+  private async ask(stop: AbortSignal): Promise<Found[]> {
+    const found: Hit[] = [];
+    let cursor: string | null = null;
+    do {
+      const query = { q: asQuery(this.text.value), session: this.reading.id, tools: true, limit: 200, cursor };
+      const page: Page<Hit> = await get<Page<Hit>>("/search", query, stop);
+      found.push(...page.data);
+      cursor = page.cursor;
+    } while (cursor !== null && found.length < MOST);
+    this.hasMore.value = cursor !== null;
+    // Those on other branches are not here.
+    const { at, path } = this.reading;
+    return found.filter((hit) => (at === null ? hit.on_path : hit.position < path.length));
+  }
+
+  /** A share may not search: the index would tell of what is not shared. So its entries are read. */
+  private async read(stop: AbortSignal): Promise<Found[]> {
+    const found: Found[] = [];
+    const words = wordsOf(this.text.value.toLowerCase());
+    let cursor: string | null = null;
+    do {
+      const query = { view: "blocks", limit: 200, cursor };
+      const page: EntryPage = await get<EntryPage>(session(this.reading.id, "/entries"), query, stop);
+      for (const { id, position, blocks = [] } of page.data) {
+        const text = blocks.map((block) => block.text ?? "").join("\n");
+        const at = text.toLowerCase().indexOf(words[0] ?? "\n\n\n");
+        if (at < 0 || !words.every((word) => text.toLowerCase().includes(word))) continue;
+        const in_tool = blocks.some((block) => block.call !== undefined);
+        found.push({ entry_id: id, position, snippet: text.slice(Math.max(0, at - 40), at + 80), marks: [], in_tool });
+      }
+      cursor = page.cursor;
+    } while (cursor !== null && found.length < MOST);
+    this.hasMore.value = cursor !== null;
+    return found;
+  }
+
   next(step: 1 | -1): void {
     const count = this.hits.value.length;
     if (count) this.go((this.at.value + step + count) % count);
@@ -80,9 +97,8 @@ export class Finder {
 
   go(index: number): void {
     this.at.value = index;
-    const hit = this.hit.value;
-    if (!hit) return;
-    this.reading.goToHit(hit.position, hit.in_tool);
+    const hit = this.hits.value[index];
+    if (hit) this.reading.goToHit(hit.position, hit.in_tool);
   }
 
   /** Mark the words in what is drawn, without touching it. */

@@ -14,6 +14,9 @@ const KEPT = 12_000_000;
 /** Pages around what is looked at, which are always kept. */
 const NEAR = 4;
 
+/** Milliseconds until a page that could not be read is asked for again. */
+const AGAIN = 1000;
+
 export const START = "start";
 
 interface Page {
@@ -103,8 +106,7 @@ export class Path {
     return this.pages.keys();
   }
 
-  /** Read a page, unless it is there. It does not fail: what could not be read is tried again when it is
-   * looked at again. */
+  /** Read a page, unless it is there. It does not fail: what could not be read is tried again. */
   async load(page: number): Promise<void> {
     if (page < 0 || page * PAGE >= this.length || this.isLoaded(page) || this.waiting.has(page)) return;
     if ((this.failed.get(page) ?? 0) > Date.now()) return;
@@ -123,7 +125,9 @@ export class Path {
       }
       this.tell();
     } catch (error) {
-      if ((error as Error).name !== "AbortError") this.failed.set(page, Date.now() + 1000);
+      if ((error as Error).name === "AbortError") return;
+      this.failed.set(page, Date.now() + AGAIN);
+      setTimeout(() => this.ending.signal.aborted || this.tell(), AGAIN);
     } finally {
       if (this.waiting.get(page) === over) this.waiting.delete(page);
     }

@@ -4,7 +4,7 @@ import { kept } from "../app/state";
 const MOST = 500;
 
 /** Positions of the last entries that were seen, by session; the newest visit is the last one. */
-export const seen = kept<Record<string, number>>("seen", {});
+export const seen = kept<Record<string, number>>("read", {});
 
 export function lastSeen(id: string): number | null {
   return Object.hasOwn(seen.peek(), id) ? seen.peek()[id]! : null;
