@@ -22,6 +22,8 @@ export function Popover({ label, face, name, class: classes = "", id, children }
   const button = useRef<HTMLButtonElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(false);
+  // A list has many of these buttons: the box is made when somebody comes near.
+  const [isNear, setNear] = useState(false);
 
   useEffect(() => {
     if (!isOpen) return;
@@ -55,21 +57,25 @@ export function Popover({ label, face, name, class: classes = "", id, children }
         aria-haspopup="dialog"
         aria-expanded={isOpen}
         popovertarget={own}
+        onPointerEnter={() => setNear(true)}
+        onFocus={() => setNear(true)}
       >
         {face}
       </button>
-      <div
-        ref={box}
-        id={own}
-        popover="auto"
-        class="popover"
-        role="dialog"
-        aria-label={label}
-        onToggle={(event) => setOpen((event as unknown as ToggleEvent).newState === "open")}
-        onKeyDown={onKeyDown}
-      >
-        {isOpen && children(() => box.current?.hidePopover())}
-      </div>
+      {isNear && (
+        <div
+          ref={box}
+          id={own}
+          popover="auto"
+          class="popover"
+          role="dialog"
+          aria-label={label}
+          onToggle={(event) => setOpen((event as unknown as ToggleEvent).newState === "open")}
+          onKeyDown={onKeyDown}
+        >
+          {isOpen && children(() => box.current?.hidePopover())}
+        </div>
+      )}
     </>
   );
 }

@@ -1,5 +1,7 @@
 // Numbers for people.
 
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
 /** As 950, 1.2k, 34k, 5.6M. */
 export function short(count: number): string {
   for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
@@ -17,8 +19,7 @@ export function money(dollars: string | number | null | undefined): string {
   const value = Number(dollars);
   if (value === 0) return "$0";
   if (value < 0.01) return "<$0.01";
-  const digits = value >= 100 ? 0 : 2;
-  return `$${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+  return `$${value >= 100 ? WHOLE.format(value) : value.toFixed(2)}`;
 }
 
 /** As 512 B, 3.4 kB, 12 MB. */
@@ -28,5 +29,5 @@ export function bytes(count: number): string {
 
 /** "1 message", "2 messages". */
 export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
+  return `${WHOLE.format(count)} ${count === 1 ? one : many}`;
 }

@@ -40,7 +40,9 @@ export const MENUS = [...OF_LISTS.map(({ name, title }) => ({ name, title })), .
 ]];
 
 export function openMenu(name: string): void {
-  document.getElementById(`filter-${name}`)?.click();
+  const button = document.getElementById(`filter-${name}`);
+  button?.focus();
+  requestAnimationFrame(() => button?.click());
 }
 
 export function FilterBar(): JSX.Element {

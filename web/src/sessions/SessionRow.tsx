@@ -64,6 +64,8 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
   const isNew = !row.isDeleted && isUnread(row) && place.value.id !== row.id;
   const classes = ["sessions-row"];
   if (isNew) classes.push("is-unread");
+  if (place.value.id === row.id) classes.push("is-open");
+  if (row.subagents > 0) classes.push("has-subagents");
   if (renaming.value === row.id && !row.isDeleted) {
     return (
       <div class="sessions-row" style={indent}>
