@@ -127,7 +127,7 @@ def test_search_as_you_type_marks_the_words_and_enter_opens_the_place(server: Ru
     hit = page.locator("#found a.sessions-hit")
     hit.locator("mark", has_text="login").wait_for()
     assert "<b>loops</b>" in (hit.text_content() or ""), "what was said is text"
-    assert page.locator("#found section").count() == 1
+    assert page.locator("#found .sessions-group").count() == 1
     page.keyboard.type("ops")
     page.wait_for_url("**/?q=login+loops")
     page.keyboard.press("Enter")

@@ -26,7 +26,7 @@ export function SearchResults({ list, words }: { list: SessionList | null; words
         {now && !isSearching.value ? `${plural(now.hits.length, "hit")} in ${plural(groups.length, "session")}` : ""}
       </p>
       {names.length > 0 && (
-        <section aria-label="Sessions with this name">
+        <div class="sessions-names">
           {names.map((row) => (
             <a key={row.id} class="sessions-link sessions-named" href={to.session(row.id)} aria-current={current(row.id)}>
               <Mark row={row} />
@@ -34,7 +34,7 @@ export function SearchResults({ list, words }: { list: SessionList | null; words
               <span class="sessions-facts">{[row.project, row.agent].filter(Boolean).join(" · ")}</span>
             </a>
           ))}
-        </section>
+        </div>
       )}
       {groups.map((group) => (
         <FoundIn key={group.id} group={group} />
@@ -76,7 +76,7 @@ function FoundIn({ group }: { group: Group }): JSX.Element {
   const { row, hits } = group;
   const rest = hits.slice(SHOWN);
   return (
-    <section class="sessions-group" aria-label={group.title}>
+    <div class="sessions-group">
       <h3>
         <span class="sessions-title">{group.title}</span>
         {row && <small class="sessions-facts">{[row.project, row.agent].filter(Boolean).join(" · ")}</small>}
@@ -92,7 +92,7 @@ function FoundIn({ group }: { group: Group }): JSX.Element {
           ))}
         </details>
       )}
-    </section>
+    </div>
   );
 }
 
