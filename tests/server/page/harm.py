@@ -43,7 +43,8 @@ _TURNED = r"""() => {
                 && style.display !== "inline-block";
         };
         while (isInside(around)) around = around.parentElement;
-        if (around.textContent !== text.data) found.push(around.outerHTML.slice(0, 300));
+        const others = [...around.children].filter(one => one.localName !== "mark"); // pieces of one text
+        if (others.length > 0) found.push(around.outerHTML.slice(0, 300));
     }
     return found;
 }"""

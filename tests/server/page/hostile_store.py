@@ -14,6 +14,8 @@ ORIGIN: Final = "https://evil.example/"
 """A place that must never be asked for anything."""
 SHORT: Final = f'"><img src={ORIGIN}x onerror={RUN}></title><script>{RUN}</script>'
 ATTACKS: Final = payloads(ORIGIN)
+SOME: Final = ATTACKS[::6]
+"""For texts that every kind of message repeats: all of them make a session too long to look at in full."""
 WORD: Final = "needle"
 """Every session says it once, beside an attack: a search for it finds all of them."""
 
@@ -37,12 +39,12 @@ IDS: Final = (
 PLACE: Final = "hostile"
 """The id of the session with branches, files, usage and subagents."""
 ALL: Final = f'"><img src=x: onerror={RUN}></title><script>{RUN}</script>'
-"""The id of the session with each attack in each kind of message."""
+"""The id of the session with attacks in each kind of message, most of them on a branch that was left."""
 
 
 def fill(store: clew.Store, folder: Path) -> None:
     """Write it. `folder`: an empty one for files, whose names are attacks as well."""
-    assert session_of(store, ATTACKS) == ALL
+    assert session_of(store, SOME) == ALL
     main = conversation(store, PLACE)
     metadata: dict[str, Any] = {"agent": SHORT, "__proto__": SHORT, SHORT: {SHORT: [SHORT]}}
     main.update(workspace=f"/work/{SHORT}", metadata=metadata)
@@ -50,6 +52,7 @@ def fill(store: clew.Store, folder: Path) -> None:
         main.add_usage(model=f"{attack} {number}", vendor=attack, source=attack, input_tokens=10, cost="0.5")
     main.append({"role": "user", "content": f"{WORD} {SHORT} {ESCAPES}"})
     _files(main, folder)
+    _names_of_scripts(store)
     main.fork(f"fork {SHORT}").append({"role": "user", "content": f"{WORD} {SHORT}"})
     for number, id in enumerate(IDS):
         one = store.create(
@@ -66,6 +69,23 @@ def fill(store: clew.Store, folder: Path) -> None:
     broken.fail(SHORT)
     store.create("in the trash", title=SHORT).append({"role": "user", "content": SHORT})
     store.delete("in the trash")
+
+
+def _names_of_scripts(store: clew.Store) -> None:
+    """Words that every object of a script knows: a page that looks something up by them finds nonsense."""
+    names = ("constructor", "__proto__", "toString", "hasOwnProperty")
+    words = store.create(
+        "words", model=names[0], tags=list(names), metadata={"agent": names[0], names[1]: names[1]}
+    )
+    for name in names:
+        call = {"type": "tool_use", "id": name, "name": name, "input": {name: name}}
+        words.append({"role": name, "content": [{"type": name, name: name}], "type": name})
+        words.append({"role": "assistant", "content": [{"type": "text", "text": f"{WORD} {name}"}, call]})
+        words.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": name}]}
+        )
+        words.add_usage(model=name, vendor=name, source=name, input_tokens=1, cost="1")
+        words.checkpoint(name)
 
 
 def _files(session: clew.Session, folder: Path) -> None:

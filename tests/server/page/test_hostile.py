@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from clew.server.access.shares import add_share, link
 from clew.server.routing import encoded
 from tests.server.conftest import Running
-from tests.server.page.harm import harm
-from tests.server.page.hostile_store import IDS, PLACE, SHORT, WORD
+from tests.server.page.harm import harm, turned_around
+from tests.server.page.hostile_store import ALL, IDS, PLACE, SHORT, WORD
+from tests.server.page.walking import walk
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -46,6 +48,7 @@ def test_the_list_shows_titles_tags_and_places_as_text(hostile: Running, visit: 
     page = visit(of=hostile)
     page.locator("#list", has_text=SHORT).wait_for()
     assert harm(page) == []
+    assert turned_around(page) == []
 
 
 def test_a_session_with_any_id_is_found_and_shown(hostile: Running, visit: Visit) -> None:
@@ -55,6 +58,54 @@ def test_a_session_with_any_id_is_found_and_shown(hostile: Running, visit: Visit
         page.locator("#transcript", has_text=f"{WORD} {number} {SHORT}").wait_for()
         assert page.title().startswith(SHORT)
         assert harm(page) == [], id
+
+
+def test_every_kind_of_message_is_text_unfolded_as_well(hostile: Running, visit: Visit) -> None:
+    """On the path, and on the branch that was left, which holds one of each."""
+    branches = hostile.store.get(ALL).tree().branches
+    ends = [f"{branch.id}.{branch.last}" for branch in branches]
+    assert len(ends) == 2
+    page = visit(address("words"), of=hostile)
+    assert walk(page) == []
+    for end in ends:
+        page.goto(f"{hostile.url}{address(ALL)}?{urlencode({'at': end})}")
+        assert walk(page) == [], end
+    page.goto(f"{hostile.url}{address(PLACE)}")
+    assert walk(page) == []
+
+
+def test_messages_as_they_are_stored_are_text(hostile: Running, visit: Visit) -> None:
+    page = visit(address(PLACE), of=hostile)
+    page.locator("#transcript article", has_text=WORD).wait_for()
+    count = len(list(hostile.store.get(PLACE).entries()))
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    for _ in range(count):
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+    page.locator("#transcript article pre", has_text="evil.example").first.wait_for()
+    assert walk(page) == []
+
+
+def test_what_a_search_finds_is_text(hostile: Running, visit: Visit) -> None:
+    page = visit(of=hostile)
+    page.fill("#search", WORD)
+    page.locator("#found mark", has_text=WORD).first.wait_for()
+    page.locator("#found", has_text=SHORT[:40]).wait_for()
+    assert harm(page) == []
+    assert turned_around(page) == []
+    page.locator("#found a", has_text="onerror").first.click()
+    page.locator("#transcript article", has_text=WORD).first.wait_for()
+    assert harm(page) == []
+
+
+def test_what_is_found_in_a_session_is_text(hostile: Running, visit: Visit) -> None:
+    page = visit(address(PLACE), of=hostile)
+    page.locator("#transcript article", has_text=WORD).wait_for()
+    page.keyboard.press("Control+f")
+    page.fill("#find", WORD)
+    page.locator(".transcript-find mark", has_text=WORD).wait_for()
+    assert harm(page) == []
 
 
 def test_markup_has_one_door() -> None:

@@ -55,16 +55,16 @@ export function TopBar(): JSX.Element {
             signed in as {me.value!.name}
           </span>
           <nav aria-label="Views">
-            <a href={to.home()} aria-current={place.value.view === "home" ? "page" : undefined}>
+            <a href={to.home()} aria-label="Sessions" aria-current={place.value.view === "home" ? "page" : undefined}>
               <SessionsIcon />
               <span>Sessions</span>
             </a>
-            <a href={to.usage()} aria-current={place.value.view === "usage" ? "page" : undefined}>
+            <a href={to.usage()} aria-label="Usage" aria-current={place.value.view === "usage" ? "page" : undefined}>
               <UsageIcon />
               <span>Usage</span>
             </a>
           </nav>
-          <button type="button" class="topbar-palette" aria-label="Commands and sessions" title="Commands and sessions (Ctrl K)" onClick={() => run("palette")}>
+          <button type="button" class="topbar-palette" title="Commands and sessions (Ctrl K)" onClick={() => run("palette")}>
             <SearchIcon />
             <span>Go to, or do…</span>
             <Keys keys="Ctrl+k" />
