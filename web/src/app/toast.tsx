@@ -23,8 +23,13 @@ export function toast(text: string, action?: Toast["action"], isError = false): 
 /** Say what went wrong, and what to do next. */
 export function told(error: unknown): void {
   if ((error as Error)?.name === "AbortError") return;
+  toast(wordsOf(error), undefined, true);
+}
+
+/** The same for where it is shown otherwise: a dialog covers the notices. */
+export function wordsOf(error: unknown): string {
   const next = error instanceof ApiError && error.next ? ` ${error.next}` : "";
-  toast(`${(error as Error).message}${next}`, undefined, true);
+  return `${(error as Error).message}${next}`;
 }
 
 function dismiss(id: number): void {

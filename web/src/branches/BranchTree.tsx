@@ -13,7 +13,7 @@ import { chosenPoint } from "./moves";
 
 const LANE = 14;
 const HEIGHT = matchMedia("(pointer: coarse)").matches ? 44 : 30;
-const RADIUS = 4;
+const RADIUS = 4.5;
 /** Lanes further right share the last place. */
 const MOST_DRAWN = 7;
 const x = (lane: number): number => 8 + Math.min(lane, MOST_DRAWN) * LANE;

@@ -8,7 +8,7 @@ import { useCommands } from "../app/commands";
 import { Dialog } from "../app/Dialog";
 import { go, place, to } from "../app/router";
 import { current, mayRestore } from "../app/state";
-import { told } from "../app/toast";
+import { told, wordsOf } from "../app/toast";
 import { HowToAllow, Plan } from "../files/Plan";
 import { plural } from "../parts/numbers";
 import { asked, forkHere, readHistory, rewind, rewindHere, step, take, tried } from "./moves";
@@ -67,6 +67,7 @@ function RewindDialog({ id, point, onClose }: { id: string; point: Head; onClose
   const [takes, setTakes] = useState(mayRestore.peek());
   const [conflict, setConflict] = useState("overwrite");
   const [isBusy, setBusy] = useState(false);
+  const [failed, setFailed] = useState("");
 
   useEffect(() => {
     const over = new AbortController();
@@ -83,7 +84,7 @@ function RewindDialog({ id, point, onClose }: { id: string; point: Head; onClose
     try {
       await rewind(point, moves && takes && mayRestore.peek(), conflict);
     } catch (error) {
-      told(error);
+      setFailed(wordsOf(error));
       setBusy(false);
     }
   };
@@ -119,6 +120,11 @@ function RewindDialog({ id, point, onClose }: { id: string; point: Head; onClose
           )}
         </div>
       )}
+      {failed && (
+        <p class="files-bad" role="alert">
+          {failed}
+        </p>
+      )}
       <div class="branches-buttons">
         <button type="button" onClick={onClose}>
           Cancel
@@ -145,13 +151,14 @@ function Leaving({ paths, position }: { paths: Comparison; position: number }): 
 
 function StepDialog({ what, plan, onClose }: { what: "undo" | "redo"; plan: Moved; onClose: () => void }): JSX.Element {
   const [isBusy, setBusy] = useState(false);
+  const [failed, setFailed] = useState("");
   const title = what === "undo" ? "Undo" : "Redo";
   const confirm = async () => {
     setBusy(true);
     try {
       await take(what);
     } catch (error) {
-      told(error);
+      setFailed(wordsOf(error));
       setBusy(false);
     }
   };
@@ -162,6 +169,11 @@ function StepDialog({ what, plan, onClose }: { what: "undo" | "redo"; plan: Move
       </p>
       {!mayRestore.value && <HowToAllow />}
       <Plan plan={plan.files!} would />
+      {failed && (
+        <p class="files-bad" role="alert">
+          {failed}
+        </p>
+      )}
       <div class="branches-buttons">
         <button type="button" onClick={onClose}>
           Cancel

@@ -1,7 +1,6 @@
 // Two paths side by side: what they share folded, what each has behind it, and the files that differ.
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { get } from "../api/client";
+import { useEffect } from "preact/hooks";
 import type { ComparedPath, Comparison } from "../api/trees";
 import { entryId } from "../api/types";
 import { useCommands } from "../app/commands";
@@ -9,6 +8,7 @@ import { go, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { Changes } from "../files/Changes";
 import { plural } from "../parts/numbers";
+import { useRead } from "../parts/read";
 import "./compare.css";
 import { Common, Side } from "./Path";
 import { Picker } from "./Picker";
@@ -27,34 +27,20 @@ function chosenOf(query: URLSearchParams): Chosen {
 
 export function Compare(): JSX.Element {
   const chosen = chosenOf(place.value.query);
-  const [found, setFound] = useState<{ of: string; value: Comparison } | null>(null);
-  const [why, setWhy] = useState("");
-  const of = JSON.stringify(chosen);
-  useEffect(() => {
-    document.title = "Compare · Clew";
-    setWhy("");
-    if (!chosen.a || !chosen.b) return;
-    const over = new AbortController();
-    get<Comparison>("/compare", { ...chosen }, over.signal).then(
-      (value) => setFound({ of, value }),
-      (error: Error) => {
-        if (!over.signal.aborted) setWhy(error.message);
-      },
-    );
-    return () => over.abort();
-  }, [of]);
+  const isChosen = chosen.a !== "" && chosen.b !== "";
+  const { value: found, why } = useRead<Comparison>(isChosen ? "/compare" : null, { ...chosen });
+  useEffect(() => void (document.title = "Compare · Clew"), []);
   const set = (changes: Partial<Chosen>) => go(to.compare({ ...chosen, ...changes }));
   const swap = () => go(to.compare({ a: chosen.b, a_at: chosen.b_at, b: chosen.a, b_at: chosen.a_at }));
   useCommands(() => [
     { id: "swap", title: "Swap the two sides", group: "Branches", keys: ["x"], run: swap },
     { id: "compare-back", title: "Back to the session", group: "Branches", keys: ["Escape"], inPalette: false, run: () => go(to.session(chosen.a)) },
   ]);
-  const shown = found?.of === of ? found.value : null;
   return (
     <div class="compare">
       <header class="compare-head">
         <h1>Compare</h1>
-        <button type="button" title="Swap the two sides (x)" disabled={!chosen.a || !chosen.b} onClick={swap}>
+        <button type="button" title="Swap the two sides (x)" disabled={!isChosen} onClick={swap}>
           Swap
         </button>
       </header>
@@ -67,9 +53,9 @@ export function Compare(): JSX.Element {
           {why}
         </p>
       )}
-      {(!chosen.a || !chosen.b) && <p class="compare-note">Choose two sessions, or two branches of one.</p>}
-      {chosen.a && chosen.b && !shown && !why && <p class="compare-note">Comparing…</p>}
-      {shown && <Result key={of} found={shown} />}
+      {!isChosen && <p class="compare-note">Choose two sessions, or two branches of one.</p>}
+      {isChosen && !found && !why && <p class="compare-note">Comparing…</p>}
+      {found && <Result key={JSON.stringify(chosen)} found={found} />}
     </div>
   );
 }

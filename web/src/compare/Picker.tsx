@@ -6,8 +6,8 @@ import type { Outline, Tree } from "../api/trees";
 import { entryId, type Page, type SessionInfo } from "../api/types";
 import { Dialog } from "../app/Dialog";
 import { to } from "../app/router";
-import { told } from "../app/toast";
 import { leaves } from "../branches/lanes";
+import { useRead, useReading } from "../parts/read";
 import { ago } from "../parts/time";
 
 interface Props {
@@ -18,15 +18,8 @@ interface Props {
 }
 
 export function Picker({ name, session, at: point, onChoose }: Props): JSX.Element {
-  const [info, setInfo] = useState<SessionInfo | null>(null);
+  const { value: info } = useRead<SessionInfo>(session ? at(session) : null);
   const [isOpen, setOpen] = useState(false);
-  useEffect(() => {
-    setInfo(null);
-    if (!session) return;
-    const over = new AbortController();
-    get<SessionInfo>(at(session), {}, over.signal).then(setInfo, () => undefined);
-    return () => over.abort();
-  }, [session]);
   const title = !session ? "Choose a session" : (info?.title ?? info?.preview) || session;
   return (
     <div class="compare-side">
@@ -59,28 +52,23 @@ export function Picker({ name, session, at: point, onChoose }: Props): JSX.Eleme
 /** At most so many branches are named by what is said on them. */
 const NAMED = 10;
 
+/** The ends of branches beside the present path, each with the last thing that was asked there. */
+async function endsOf(session: string, signal: AbortSignal): Promise<{ id: string; text: string }[]> {
+  const tree = await get<Tree>(at(session, "/tree"), {}, signal);
+  const named = leaves(tree).map(async (leaf, index) => {
+    const id = entryId(leaf);
+    const standing = Object.keys(tree.heads).find((one) => entryId(tree.heads[one]!) === id);
+    const text = standing ?? `branch up to entry ${leaf.position}`;
+    if (standing !== undefined || index >= NAMED) return { id, text };
+    const outline = await get<Outline>(at(session, "/outline"), { at: id }, signal).catch(() => null);
+    const last = outline?.data.findLast((one) => one.kind === "prompt" && one.id.startsWith(`${leaf.branch}.`));
+    return { id, text: last ? `${text}: ${last.text}` : text };
+  });
+  return Promise.all(named);
+}
+
 function Branches({ name, session, point, onChoose }: { name: string; session: string; point: string; onChoose: (at: string) => void }): JSX.Element {
-  const [ends, setEnds] = useState<readonly { id: string; text: string }[]>([]);
-  useEffect(() => {
-    const over = new AbortController();
-    const read = async () => {
-      const tree = await get<Tree>(at(session, "/tree"), {}, over.signal);
-      const found = leaves(tree).map((leaf) => ({ leaf, id: entryId(leaf) }));
-      const named = found.map(async ({ leaf, id }, index) => {
-        const standing = Object.entries(tree.heads).find(([, head]) => entryId(head) === id);
-        const plain = standing ? standing[0] : `branch up to entry ${leaf.position}`;
-        if (standing || index >= NAMED) return { id, text: plain };
-        const outline = await get<Outline>(at(session, "/outline"), { at: id }, over.signal).catch(() => null);
-        const last = outline?.data.findLast((one) => one.kind === "prompt" && one.id.startsWith(`${leaf.branch}.`));
-        return { id, text: last ? `${plain}: ${last.text}` : plain };
-      });
-      setEnds(await Promise.all(named));
-    };
-    read().catch((error: unknown) => {
-      if (!over.signal.aborted) told(error);
-    });
-    return () => over.abort();
-  }, [session]);
+  const { value: ends = [] } = useReading(session, (signal) => endsOf(session, signal));
   const isKnown = !point || ends.some((one) => one.id === point);
   return (
     <select aria-label={`${name}: branch`} value={point} onChange={(event) => onChoose(event.currentTarget.value)}>
@@ -97,30 +85,12 @@ function Branches({ name, session, point, onChoose }: { name: string; session: s
 
 function SessionDialog({ name, onClose, onChoose }: { name: string; onClose: () => void; onChoose: (id: string) => void }): JSX.Element {
   const [words, setWords] = useState("");
-  const [found, setFound] = useState<readonly SessionInfo[] | null>(null);
+  const found = useRead<Page<SessionInfo>>("/sessions", { limit: 200 }).value?.data;
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
-  useEffect(() => {
-    const over = new AbortController();
-    const timer = setTimeout(
-      () => {
-        get<Page<SessionInfo>>("/sessions", { limit: 200 }, over.signal).then(
-          (page) => setFound(page.data),
-          (error: unknown) => {
-            if (!over.signal.aborted) told(error);
-          },
-        );
-      },
-      0,
-    );
-    return () => {
-      clearTimeout(timer);
-      over.abort();
-    };
-  }, []);
   const asked = words.trim().toLowerCase();
   const shown = found?.filter((one) => `${one.title ?? ""} ${one.preview} ${one.id} ${one.workspace ?? ""}`.toLowerCase().includes(asked)).slice(0, 50);
-  const isId = asked !== "" && found !== null && !shown?.length;
+  const isId = asked !== "" && found && !shown?.length;
   return (
     <Dialog title={`${name}: choose a session`} onClose={onClose}>
       <form
