@@ -235,6 +235,6 @@ def test_a_session_that_is_held_says_by_whom(server: Running, visit: Visit, prob
     with session.run(owner="the night worker"):
         page.get_by_role("button", name="Rewind to here").click()
         page.get_by_role("dialog").get_by_role("button", name="Rewind", exact=True).click()
-        toast(page, "the night worker").wait_for()
+        page.get_by_role("dialog").get_by_role("alert").filter(has_text="the night worker").wait_for()
     assert session.head.position == 2
     problems[:] = [one for one in problems if "409" not in one and "423" not in one]
