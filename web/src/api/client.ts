@@ -108,8 +108,11 @@ export async function failure(answer: Response): Promise<ApiError> {
     signedOutBecause.value = "Your sign-in has ended. Sign in again to go on.";
     me.value = null;
   }
-  const text = problem.detail || problem.title || `The server answered ${answer.status}.`;
-  return new ApiError(answer.status, problem.code ?? "", text, problem.next);
+  const gone = problem.code === "session_not_found" ? "There is no such session. It may be in the trash." : "";
+  const text = gone || problem.detail || problem.title || `The server answered ${answer.status}.`;
+  // What to do next is said to programs, too; who reads a page sends no requests by hand.
+  const next = problem.next?.includes("/api/v1/") ? "" : problem.next;
+  return new ApiError(answer.status, problem.code ?? "", text, next);
 }
 
 async function decoded<T>(method: string, path: string, options?: Options): Promise<T> {

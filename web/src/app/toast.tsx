@@ -16,7 +16,8 @@ const SHOWN = 6000;
 
 export function toast(text: string, action?: Toast["action"], isError = false): void {
   const one = { id: next++, text, isError, action };
-  toasts.value = [...toasts.value.slice(-2), one];
+  // Two requests that fail for one reason are one notice.
+  toasts.value = [...toasts.value.filter((other) => other.text !== text).slice(-2), one];
   setTimeout(() => dismiss(one.id), isError || action ? 2 * SHOWN : SHOWN);
 }
 

@@ -1,0 +1,89 @@
+"""`clew serve` that is killed and started again at the same address, and what the page shows meanwhile."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.server.process.commands import Serving, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class Mortal:
+    """A server that can be killed and comes back."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port = _free_port()
+        self._opened = ExitStack()
+        self._serving: Serving
+        self.start()
+
+    @property
+    def store(self) -> Path:
+        return self.home / "agents.db"
+
+    @property
+    def url(self) -> str:
+        return self._serving.url
+
+    def client(self, **options: Any) -> httpx.Client:
+        return self._serving.client(**options)
+
+    def start(self) -> None:
+        self._serving = self._opened.enter_context(serving(self.home, port=str(self.port)))
+
+    def kill(self) -> None:
+        assert self._serving.end(signal.SIGKILL) == -signal.SIGKILL
+        self._opened.close()
+
+
+@contextmanager
+def mortal(home: Path) -> Iterator[Mortal]:
+    server = Mortal(home)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _free_port() -> int:
+    """Outside of the range that systems take ports of clients from, so nobody has it after a kill."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+
+
+def forgive(problems: list[str]) -> None:
+    """A browser tells of each request that found no server: that is no fault of the page."""
+    known = (
+        "net::ERR_CONNECTION_REFUSED",
+        "net::ERR_CONNECTION_RESET",
+        "net::ERR_INCOMPLETE_CHUNKED_ENCODING",
+        "net::ERR_CONTENT_LENGTH_MISMATCH",
+        "net::ERR_EMPTY_RESPONSE",
+    )
+    problems[:] = [line for line in problems if not any(word in line for word in known)]
+
+
+def away(page: Page) -> None:
+    """Wait until the page says that it has no server."""
+    page.locator(".offline").wait_for()
+
+
+def back(page: Page) -> None:
+    page.locator(".offline").wait_for(state="hidden")
