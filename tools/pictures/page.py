@@ -9,10 +9,11 @@ import io
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import clew
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LOOKS: Final = ("light", "dark")
 WIDE: Final = (1440, 900)
 PHONE: Final = (390, 844)
-PATIENCE: Final = 30_000
+PATIENCE: Final = 15_000
 
 
 _FONTS: Final = """<?xml version="1.0"?>
@@ -36,6 +37,16 @@ _FONTS: Final = """<?xml version="1.0"?>
 </fontconfig>
 """
 """The page uses the font of the system, which is DejaVu Sans where no desktop is: Inter, if it is there."""
+
+
+_AT_HOME: Final = """(place) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(place, "/home/ada");
+}"""
+"""The files are in a directory with a name that nobody would choose."""
+
+
+Colour: TypeAlias = tuple[int, int, int]
 
 
 class Names(NamedTuple):
@@ -61,16 +72,30 @@ def _session(names: Names, more: str = "") -> str:
     return f"/s/{quote(names.harbor)}{more}"
 
 
+def _unfold(page: Page) -> None:
+    """Read from the prompt of the second try on, with what its edit changed."""
+    page.get_by_role("treeitem", name="One guard is enough").click()
+    page.locator("#transcript [aria-expanded]", has_text="auth.py +2").click()
+
+
+def _rewind(page: Page) -> None:
+    page.get_by_role("treeitem", name="before the fix").click()
+    page.get_by_role("button", name="Rewind to here").click()
+    page.locator("dialog .files-plan").wait_for()
+
+
 VIEWS: Final = {
-    "web-session": View(_session, ("#list a", "#transcript article")),
-    "web-branches": View(
-        lambda names: _session(names, "?panel=tree"), ("#transcript article", ".panel [role=treeitem]")
+    "web-session": View(_session, ("#list a", "#transcript article", ".panel [role=treeitem]"), _unfold),
+    "web-rewind": View(
+        lambda names: _session(names, "?panel=tree"),
+        ("#transcript article", ".panel [role=treeitem]"),
+        _rewind,
     ),
     "web-files": View(lambda names: _session(names, "?panel=files"), ("#transcript article", ".panel")),
     "web-compare": View(
         lambda names: f"/compare?a={quote(names.harbor)}&b={quote(names.other)}", ("#main article",)
     ),
-    "web-usage": View(lambda _: "/usage", ("#main svg",)),
+    "web-usage": View(lambda _: "/usage", (".usage-bars", ".usage-ranks")),
     "web-phone": View(_session, ("#transcript article",), size=PHONE),
 }
 
@@ -79,7 +104,7 @@ VIEWS: Final = {
 def demo(directory: Path, browser: Browser) -> Iterator[Callable[[str, str], Page]]:
     """A server of the demo store: a function that opens a view in a look."""
     contexts: list[BrowserContext] = []
-    with clew.open(str(make(directory, NOW))) as store, running(store) as server:
+    with clew.open(str(make(directory, NOW))) as store, running(store, allow_files=True) as server:
         names = names_of(store)
 
         def show(name: str, look: str) -> Page:
@@ -103,6 +128,7 @@ def demo(directory: Path, browser: Browser) -> Iterator[Callable[[str, str], Pag
             for selector in view.ready:
                 page.locator(selector).first.wait_for(state="attached")
             view.act(page)
+            page.evaluate(_AT_HOME, str(directory))
             return page
 
         try:
@@ -141,11 +167,25 @@ def names_of(store: clew.Store) -> Names:
 
 
 def photographed(page: Page) -> bytes:
-    """With few colours, so that it is small."""
+    """A PNG with 256 colours, so that it is small."""
     from PIL import Image
 
     page.evaluate("document.fonts.ready")
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide"))).convert("RGB")
+    # The most frequent colours stay as they are, and those of small things, such as a dot, get near ones.
+    pixels: list[Colour] = list(image.getdata())
+    counted = Counter(pixels)
+    few = [colour for colour, _ in counted.most_common(200)]
+    rare = image.quantize(56, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    few += list(zip(rare[::3], rare[1::3], rare[2::3], strict=True))
+    nearest = {colour: min(range(len(few)), key=lambda at: _far(colour, few[at])) for colour in counted}
+    drawn = Image.new("P", image.size)
+    drawn.putpalette([part for colour in few for part in colour])
+    drawn.putdata([nearest[pixel] for pixel in pixels])
     small = io.BytesIO()
-    image.quantize(128, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    drawn.save(small, "PNG", optimize=True)
     return small.getvalue()
+
+
+def _far(one: Colour, other: Colour) -> int:
+    return sum((here - there) ** 2 for here, there in zip(one, other, strict=True))

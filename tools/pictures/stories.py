@@ -216,12 +216,7 @@ def _other_places(store: clew.Store, clock: Clock, tale: Tale) -> None:
 
 def _third_way(store: clew.Store, tale: Tale) -> None:
     """A fork from before the fix, in which the check is done somewhere else."""
-    folder = tale.folder
-    assert folder is not None
-    final = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    checkpoint = tale.session.get_checkpoint("before the fix")
-    assert checkpoint.snapshot is not None
-    store.restore(checkpoint.snapshot, folder)
+    _files_of(store, tale, "before the fix")
     other = tale.fork("before the fix")
     other.session.update(title="Let tokens expire: in the middleware", tags=["auth"])
     other.user("Try it in the middleware instead: a token that is too old never reaches a handler.")
@@ -237,11 +232,14 @@ def _third_way(store: clew.Store, tale: Tale) -> None:
     )
     other.checkpoint("middleware")
     other.session.complete()
-    for path in folder.rglob("*"):
-        if path.is_file() and path not in final:
-            path.unlink()
-    for path, content in final.items():
-        path.write_bytes(content)
+    _files_of(store, tale, "done")
+
+
+def _files_of(store: clew.Store, tale: Tale, name: str) -> None:
+    """Bring back what the folder held at a checkpoint."""
+    snapshot = tale.session.get_checkpoint(name).snapshot
+    assert snapshot is not None
+    store.restore(snapshot, tale.folder)
 
 
 def _form() -> str:
