@@ -84,8 +84,8 @@ class Session:
     _READS: ClassVar = frozenset(
         {
             "checkpoints", "context", "count_events", "documents", "entries", "events", "get_checkpoint",
-            "get_document", "get_var", "head", "info", "lease", "messages", "moves", "outside_lease",
-            "resume", "status_changes", "summary", "tree", "usage", "usage_records", "vars",
+            "get_document", "get_var", "head", "info", "lease", "messages", "moves", "outline",
+            "outside_lease", "resume", "status_changes", "summary", "tree", "usage", "usage_records", "vars",
         }
     )  # fmt: skip
     _WRITES: ClassVar = frozenset(
@@ -282,7 +282,9 @@ class Session:
         `at` on the path to that point. Reads these entries only, and remembers them."""
         from clew.core.search.outline import Outlines
 
-        outlines = self._scope.outside("Session.outline()").service(Outlines)
+        # What is not committed yet must not be remembered.
+        scope = self._scope
+        outlines = scope.service(Outlines) if isinstance(scope, Engine) else Outlines()
         with self._look() as (reader, row):
             return outlines.read(reader, history.standing_at(reader, row, at))
 

@@ -174,6 +174,21 @@ def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) 
     assert lines(s.outline()) == [("prompt", "newest", 2)]
 
 
+def test_what_is_not_committed_is_told_inside_and_not_remembered(store: Store, s: Session) -> None:
+    s.append(user("before"))
+
+    def work(inside: Store) -> None:
+        handle = inside.get(s.id)
+        handle.append(user("never"))
+        assert [item.text for item in handle.outline().items] == ["before", "never"]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.transact(work)
+    s.append(user("after"))
+    assert [item.text for item in s.outline().items] == ["before", "after"]
+
+
 def test_several_branches_of_a_tree_are_remembered(
     store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

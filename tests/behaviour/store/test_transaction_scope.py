@@ -66,8 +66,10 @@ def _undone(s: Session) -> None:
 
 READS: Final[dict[str, Call]] = {
     "Store.capabilities": lambda store, _s, _path: store.capabilities,
+    "Store.compare": lambda store, _s, _path: store.compare("s", "s"),
     "Store.export": lambda store, _s, _path: [store.export("s", kind) for kind in ("jsonl", "json")],
     "Store.export_pieces": lambda store, _s, _path: b"".join(store.export_pieces("s", "json")),
+    "Store.facets": lambda store, _s, _path: store.facets(),
     "Store.find": lambda store, _s, _path: store.find("s"),
     "Store.get": lambda store, _s, _path: store.get("s"),
     "Store.interrupted": lambda store, _s, _path: store.interrupted(),
@@ -95,6 +97,7 @@ READS: Final[dict[str, Call]] = {
     "Session.lease": _of_session(lambda s: s.lease),
     "Session.messages": _of_session(lambda s: s.messages()),
     "Session.moves": _of_session(lambda s: s.moves()),
+    "Session.outline": _of_session(lambda s: s.outline()),
     "Session.outside_lease": _of_session(lambda s: s.outside_lease()),
     "Session.resume": _of_session(lambda s: s.resume()),
     "Session.status_changes": _of_session(lambda s: s.status_changes()),

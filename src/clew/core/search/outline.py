@@ -67,7 +67,7 @@ class _Known(msgspec.Struct, frozen=True):
 class Outlines:
     """Makes outlines of one store, and remembers some paths of each tree. Safe from any thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine | None = None) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[int, tuple[_Known, ...]] = OrderedDict()
 
