@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,31 @@ def test_two_tabs_show_what_happens_without_being_loaded_again(
         length(tab, 1)
 
 
+HIDE = """(isHidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_tab_behind_others_gives_its_stream_back_and_misses_nothing(server: Running, page: Page) -> None:
+    """A browser has six of them: with one for each tab, the seventh tab would wait for ever."""
+    page.get_by_text("There is no session yet.").wait_for()
+    until(lambda: server.app.hub.streams == 1)
+    page.evaluate(HIDE, True)
+    until(lambda: server.app.hub.streams == 0)
+    say(server.store, "a", title="Meanwhile")
+    page.evaluate(HIDE, False)
+    at(page, 1, "Meanwhile")
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for the server."""
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_a_session_that_failed_has_a_mark_with_words(server: Running, visit: Visit) -> None:
     say(server.store, "a", title="Needs you").fail("no more money")
     mark = row(visit(), "Needs you").locator(".sessions-mark-failed")
@@ -136,6 +162,17 @@ def test_search_as_you_type_marks_the_words_and_enter_opens_the_place(server: Ru
     page.locator("#search").press("Escape")
     row(page, "Not this one").wait_for()
     assert query_of(page) == ""
+
+
+def test_keys_go_from_hit_to_hit(server: Running, visit: Visit) -> None:
+    session = say(server.store, "a", "A login", "Another login", "More about the login")
+    page = visit("/?q=login")
+    page.locator("#found a.sessions-hit").nth(2).wait_for()
+    hashes = [f"#{id}" for id in reversed(entry_ids(session))]
+    for key, hash in [("]", hashes[0]), ("]", hashes[1]), ("]", hashes[2]), ("[", hashes[1])]:
+        page.keyboard.press(key)
+        page.wait_for_url(lambda url, hash=hash: url.endswith(hash))  # type: ignore[misc]
+        page.locator(f"#found a[aria-current][href$='{hash}']").wait_for()
 
 
 def test_search_finds_what_a_tool_said(server: Running, visit: Visit) -> None:

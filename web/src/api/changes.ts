@@ -15,6 +15,7 @@ let stop: (() => void) | null = null;
 export function onChanges(listener: Listener): () => void {
   listeners.add(listener);
   stop ??= follow("/live", {
+    behind: 0, // what happened meanwhile is told when the tab is in front again
     onFrame: ({ event, data }) => {
       for (const one of [...listeners]) {
         if (event === "change") one.onChange(data as Change);

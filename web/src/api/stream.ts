@@ -15,10 +15,15 @@ interface Options {
   onEnd?: (error: Error) => void;
   /** Connected, or not any more. */
   onState?: (isOpen: boolean) => void;
+  /** Milliseconds for which it goes on in a tab that is not in front. */
+  behind?: number;
 }
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 5000;
+/** A browser has six connections to a server, for all tabs together. Tabs behind others give theirs back after a while,
+ * or the seventh stream would wait for ever, and every request with it. */
+const BEHIND = 20_000;
 /** The server says something every 15 seconds. A connection that is silent for longer is dead, though nobody said so:
  * the network went away, or the machine slept. */
 const SILENCE = 45_000;
@@ -32,10 +37,20 @@ export function follow(path: string, options: Options): () => void {
   let wake: (() => void) | null = null;
   let heardAt = Date.now();
   let hangUp = () => {};
+  let isResting = document.hidden;
+  let rest = 0;
 
   // A laptop that wakes up, or a tab that is shown again, does not wait for the next try.
   const soon = () => {
-    if (document.hidden) return;
+    clearTimeout(rest);
+    if (document.hidden) {
+      rest = window.setTimeout(() => {
+        isResting = true;
+        hangUp();
+      }, options.behind ?? BEHIND);
+      return;
+    }
+    isResting = false;
     wake?.();
     if (Date.now() - heardAt > SILENCE) hangUp();
   };
@@ -44,6 +59,7 @@ export function follow(path: string, options: Options): () => void {
   over.signal.addEventListener("abort", () => {
     document.removeEventListener("visibilitychange", soon);
     window.removeEventListener("online", soon);
+    clearTimeout(rest);
     wake?.();
   });
 
@@ -87,6 +103,10 @@ export function follow(path: string, options: Options): () => void {
 
   async function run(): Promise<void> {
     while (!over.signal.aborted) {
+      if (isResting) {
+        await new Promise<void>((done) => void (wake = done));
+        continue;
+      }
       try {
         await once();
       } catch (error) {
@@ -97,9 +117,10 @@ export function follow(path: string, options: Options): () => void {
           options.onEnd?.(error as Error);
           return;
         }
-        if (status === 0) online.value = false;
+        if (status === 0 && !isResting) online.value = false;
       }
       options.onState?.(false);
+      if (isResting) continue;
       await new Promise<void>((done) => {
         const timer = setTimeout(done, wait);
         wake = () => {

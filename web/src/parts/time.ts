@@ -12,11 +12,12 @@ export function ago(when: string | Date, now = new Date()): string {
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min`;
   if (seconds < DAY) return `${Math.floor(seconds / HOUR)} h`;
   if (seconds < 2 * DAY) return "yesterday";
-  const year = then.getFullYear() === now.getFullYear() ? undefined : "numeric";
-  return then.toLocaleDateString(undefined, { day: "numeric", month: "short", year });
+  return (then.getFullYear() === now.getFullYear() ? DAY_ONLY : WITH_YEAR).format(then);
 }
 
 // Made once: making one takes longer than using it a hundred times.
+const DAY_ONLY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const WITH_YEAR = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });

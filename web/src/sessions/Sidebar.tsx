@@ -120,6 +120,14 @@ function useSeen(): void {
 
 function useSessionCommands(): void {
   const step = (by: number) => {
+    if (words.peek() !== "" && !filters.peek().deleted) {
+      const hits = [...document.querySelectorAll<HTMLAnchorElement>("#found a.sessions-hit")];
+      const here = hits.findIndex((one) => one.hasAttribute("aria-current"));
+      const hit = hits[here < 0 ? 0 : here + by];
+      hit?.scrollIntoView({ block: "nearest" });
+      hit?.click();
+      return;
+    }
     const rows = listed.peek()?.shown ?? [];
     const at = rows.findIndex((row) => row.id === place.peek().id);
     const next = rows[at < 0 ? 0 : at + by];
@@ -132,8 +140,8 @@ function useSessionCommands(): void {
   const group = "Sessions";
   useCommands(() => [
     { id: "search", title: "Search in all sessions", group, keys: ["/", "g /"], run: focusSearch },
-    { id: "next-session", title: "Next session", group, keys: ["]"], run: () => step(1), inPalette: false },
-    { id: "previous-session", title: "Previous session", group, keys: ["["], run: () => step(-1), inPalette: false },
+    { id: "next-session", title: "Next session, or next hit", group, keys: ["]"], run: () => step(1), inPalette: false },
+    { id: "previous-session", title: "Previous session, or previous hit", group, keys: ["["], run: () => step(-1), inPalette: false },
     { id: "star", title: "Star the session, or take its star away", group, keys: ["."], run: withTarget((one) => void star(one)) },
     { id: "rename", title: "Rename the session", group, keys: ["m"], run: withTarget((one) => renameInList(one.id)) },
     { id: "tags", title: "Tags of the session", group, keys: ["l"], run: withTarget((one) => void (tagging.value = one)) },

@@ -33,6 +33,7 @@ export class SessionList {
   private timer = 0;
   private heldUntil = 0;
   private stale = new Set<string>();
+  private isOld = false;
 
   constructor(readonly filters: Filters) {}
 
@@ -107,6 +108,7 @@ export class SessionList {
       }
       this.cursor = page.cursor;
       this.state.value = "ready";
+      if (this.isOld) void this.again();
     } catch (error) {
       if (isFirst && !this.over.signal.aborted) this.state.value = "failed";
       told(error);
@@ -118,7 +120,9 @@ export class SessionList {
 
   /** Read the beginning again: something may have happened before the stream began. */
   async again(): Promise<void> {
-    if (this.state.peek() !== "ready") return this.more();
+    // What is being read may be from before the stream began: it is read once more.
+    this.isOld = this.state.peek() !== "ready";
+    if (this.isOld) return this.more();
     const asked = { ...this.query(), limit: FIRST_PAGE };
     const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal).catch(() => null);
     if (page === null) return;
@@ -181,6 +185,7 @@ export class SessionList {
   }
 
   private settle(): void {
+    if (this.state.peek() !== "ready") return this.soon();
     const rest = this.heldUntil - Date.now();
     const told = this.waiting;
     this.waiting = new Map();
