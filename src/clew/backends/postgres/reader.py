@@ -176,8 +176,18 @@ class PostgresReader(Reader):
         elif column == "status":
             rows = self.ask(sql.COUNT_STATUSES[deleted])
         else:
-            rows = self.ask(sql.COUNT_FACETS[deleted], encode(FACETS[column]))
+            return self._count_facets(column, deleted=deleted)
         return counted(column, ((value, many) for value, many in rows))
+
+    def _count_facets(self, column: SessionColumn, *, deleted: bool) -> dict[str, int]:
+        parts = (sql.COUNT_TRASHED_FACETS,) if deleted else (sql.COUNT_TRASHED_FACETS, sql.COUNT_FACETS)
+        trash, *every = (
+            counted(column, ((value, many) for value, many in self.ask(part, encode(FACETS[column]))))
+            for part in parts
+        )
+        if deleted:
+            return trash
+        return {value: left for value, many in every[0].items() if (left := many - trash.get(value, 0)) > 0}
 
     def find_subagents(self, parents: Sequence[str]) -> list[tuple[str, SessionName]]:
         asked = list(dict.fromkeys(parents))

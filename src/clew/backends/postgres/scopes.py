@@ -28,6 +28,7 @@ from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.rows import Row
 from clew.backends.postgres.transaction import PostgresTransaction
 from clew.backends.postgres.write_buffer import RowCache
+from clew.core.log.rows import SessionColumn
 from clew.errors import (
     ClewError,
     CorruptError,
@@ -138,6 +139,16 @@ class PooledReader(PostgresReader):
         super().__init__(database.cache, database.blobs)
         self._database = database
         self.connection: ServerConnection = database.pool.take()
+
+    def count_by(self, column: SessionColumn, *, deleted: bool = False) -> dict[str, int]:
+        """A look at every facet; none if nothing was committed since the last one."""
+        if self._database.is_sharded:  # what is written to a shard does not show in the snapshot
+            return super().count_by(column, deleted=deleted)
+        ((seen,),) = self.ask(sql.SNAPSHOT)
+        counts = self._cache.counts(seen)
+        if (column, deleted) not in counts:
+            counts[column, deleted] = super().count_by(column, deleted=deleted)
+        return dict(counts[column, deleted])
 
     def ask(self, template: str, *given: Any) -> list[Row]:
         statement = self._database.schema[template]

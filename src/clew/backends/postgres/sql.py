@@ -178,11 +178,14 @@ COUNT_STATUSES: Final = {
     f" WHERE {kept} GROUP BY status"
     for deleted, kept in _KEPT.items()
 }
-COUNT_FACETS: Final = {
-    deleted: "SELECT facets.value, count(*) FROM {s}.facets JOIN {s}.sessions ON sessions.home = facets.home"
-    f" AND sessions.sid = facets.sid WHERE facets.name = $1 AND {kept} GROUP BY 1"
-    for deleted, kept in _KEPT.items()
-}
+# Facets stay when a session is put in the trash: those are few, so all are counted, and then those.
+COUNT_FACETS: Final = "SELECT value, count(*) FROM {s}.facets WHERE name = $1 GROUP BY 1"
+COUNT_TRASHED_FACETS: Final = (
+    "SELECT facets.value, count(*) FROM {s}.sessions JOIN {s}.facets ON facets.home = sessions.home"
+    " AND facets.sid = sessions.sid WHERE facets.name = $1 AND deleted IS NOT NULL GROUP BY 1"
+)
+SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
+"""What a question sees: the same text, the same rows."""
 # The number says which of the parents it is.
 FIND_SUBAGENTS: Final = (
     "SELECT given.number, sessions.id, sessions.sid, sessions.deleted IS NOT NULL"

@@ -23,7 +23,7 @@ from clew.backends.postgres.rows import (
     session_values,
 )
 from clew.backends.rows import facets_of
-from clew.core.log.rows import BranchRow, Details, EntryRow, SessionRow
+from clew.core.log.rows import BranchRow, Details, EntryRow, SessionColumn, SessionRow
 
 # ── Rows that this process has read or written: sessions with their versions, and branches ────────
 
@@ -38,6 +38,15 @@ class RowCache:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[int, tuple[SessionRow, int]] = OrderedDict()
         self._branches: OrderedDict[int, BranchRow] = OrderedDict()
+        self._seen = ""
+        self._counts: dict[tuple[SessionColumn, bool], dict[str, int]] = {}
+
+    def counts(self, seen: str) -> dict[tuple[SessionColumn, bool], dict[str, int]]:
+        """What was counted by questions that saw this snapshot; to be added to."""
+        with self._lock:
+            if seen != self._seen:
+                self._seen, self._counts = seen, {}
+            return self._counts
 
     def session(self, sid: int) -> tuple[SessionRow, int] | None:
         with self._lock:

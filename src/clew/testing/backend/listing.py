@@ -264,6 +264,33 @@ class ListingConformance(Conformance):
             assert sorted(reader.workspaces()) == ["/q", "/ö/p"]
             assert sorted(reader.workspaces(deleted=True)) == ["/trash", "/ö/p"]
 
+    def test_what_is_counted_follows_what_is_written(self, backend: Backend) -> None:
+        """Though counts may be remembered: each commit is seen, and within a transaction its own writes."""
+
+        def counts() -> list[dict[str, int]]:
+            with backend.read() as reader:
+                return [reader.count_by(column) for column in ("tag", "status", "workspace", "model")]
+
+        assert counts() == counts() == [{}] * 4
+        for number in range(1, 4):
+            with backend.write() as tx:
+                row = add(tx, f"s{number}", Details(tags=("t",), model="m"), workspace="/w", status=FAILED)
+                assert tx.count_by("tag") == {"t": number}
+            assert (
+                counts() == counts() == [{"t": number}, {str(FAILED): number}, {"/w": number}, {"m": number}]
+            )
+        with backend.write() as tx:
+            tx.set_details(row.sid, Details(tags=("u",)))
+            tx.set_session(msgspec.structs.replace(row, status=CLOSED, workspace=None))
+        assert counts() == [{"t": 2, "u": 1}, {str(FAILED): 2, str(CLOSED): 1}, {"/w": 2}, {"m": 2}]
+        with backend.write() as tx:
+            tx.set_session(msgspec.structs.replace(row, deleted=9))
+        assert counts()[0] == {"t": 2}
+        with backend.write() as tx:
+            tx.drop_session(row.sid)
+        with backend.read() as reader:
+            assert (reader.count_by("tag"), reader.count_by("tag", deleted=True)) == ({"t": 2}, {})
+
     def test_nothing_is_counted_in_an_empty_store(self, backend: Backend) -> None:
         """No value stands there with nought."""
         with backend.read() as reader:
