@@ -68,11 +68,12 @@ export function DayChart({ groups, first, last, measure, chosen }: Props): JSX.E
   // One stop of the Tab key for all bars; the arrows go from bar to bar.
   const stop = Math.min(pointed ?? bars.length - 1, bars.length - 1);
   const onKeyDown = (event: KeyboardEvent) => {
-    const by = { ArrowLeft: stop - 1, ArrowRight: stop + 1, Home: 0, End: bars.length - 1 }[event.key];
-    if (by === undefined) return;
+    const links = [...(event.currentTarget as Element).querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement as HTMLAnchorElement);
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: links.length - 1 }[event.key];
+    if (next === undefined) return;
     event.preventDefault();
-    const links = (event.currentTarget as Element).querySelectorAll("a");
-    links[Math.max(0, Math.min(by, links.length - 1))]?.focus();
+    links[Math.max(0, Math.min(next, links.length - 1))]?.focus();
   };
   const ticks = bars.length > 8 ? [0, Math.floor((bars.length - 1) / 2), bars.length - 1] : bars.map((_, index) => index);
   return (
