@@ -166,6 +166,8 @@ function best<T>(words: string, all: readonly T[], text: (one: T) => string): ({
 
 function commandChoices(words: string): Choice[] {
   const offered = grouped(commands.value.filter((one) => one.inPalette !== false)).flatMap(([, found]) => found);
+  // Those with a key are used most.
+  offered.sort((one, other) => Number(!one.keys) - Number(!other.keys));
   return best(words, offered, (one) => one.title).map(({ one, score, at }) => ({
     id: `command ${one.id}`,
     score,
