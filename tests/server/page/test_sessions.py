@@ -478,4 +478,7 @@ def test_a_phone_shows_the_list_alone_and_then_the_session_alone(
     row(page, "Alpha").locator("a").tap()
     page.locator("#transcript").wait_for()
     assert not page.locator("#list").is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.keyboard.press("g")
+    page.keyboard.press("/")
+    page.locator("#search:focus").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -143,7 +143,7 @@ function useSessionCommands(): void {
     { id: "next-session", title: "Next session, or next hit", group, keys: ["]"], run: () => step(1), inPalette: false },
     { id: "previous-session", title: "Previous session, or previous hit", group, keys: ["["], run: () => step(-1), inPalette: false },
     { id: "star", title: "Star the session, or take its star away", group, keys: ["."], run: withTarget((one) => void star(one)) },
-    { id: "rename", title: "Rename the session", group, keys: ["m"], run: withTarget((one) => renameInList(one.id)) },
+    { id: "rename", title: "Rename the session", group, keys: ["m"], run: withTarget((one) => inList(() => void (renaming.value = one.id))) },
     { id: "tags", title: "Tags of the session", group, keys: ["l"], run: withTarget((one) => void (tagging.value = one)) },
     { id: "trash", title: "Move the session to the trash", group, keys: ["#"], run: withTarget((one) => void trash(one)) },
     { id: "show-trash", title: "Show the trash", group, keys: ["g t"], run: () => go(to.home({ deleted: "true", q: null })) },
@@ -154,23 +154,20 @@ function useSessionCommands(): void {
       id: `filter-${name}`,
       title: `Filter sessions by ${title.toLowerCase()}`,
       group,
-      run: () => {
-        showsSidebar.value = true;
-        requestAnimationFrame(() => openMenu(name));
-      },
+      run: () => inList(() => openMenu(name)),
     })),
   ]);
 }
 
-/** Titles are edited in the list: a session that is not in it is not loaded, or hidden by filters. */
-function renameInList(id: string): void {
+/** Show the list, and then do something in it. Where there is no room for two things, it is a view of its own. */
+function inList(act: () => void): void {
   showsSidebar.value = true;
-  renaming.value = id;
+  if (place.peek().view !== "home" && matchMedia("(max-width: 48rem)").matches) go(to.home());
+  requestAnimationFrame(act);
 }
 
 function focusSearch(): void {
-  showsSidebar.value = true;
-  requestAnimationFrame(() => {
+  inList(() => {
     const field = document.getElementById("search") as HTMLInputElement | null;
     field?.focus();
     field?.select();

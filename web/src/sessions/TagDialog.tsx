@@ -42,6 +42,7 @@ export function TagDialog({ target, onClose }: { target: Target; onClose: () => 
         <label>
           New tag
           <input
+            autofocus
             value={text}
             list="sessions-known-tags"
             maxLength={100}
