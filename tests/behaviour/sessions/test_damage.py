@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
@@ -104,3 +106,40 @@ class TestDamage:
             assert whole.verify(full=True).problems == ()
             assert whole.get("s").messages() == [user("a"), user("b"), user("c")]
             assert copy(whole, copied).sessions == 1
+
+
+class TestListsOfDamage:
+    """What is damaged beside a session costs what it was good for."""
+
+    def test_a_damaged_call_costs_its_sums_and_hides_no_session(self, tmp_path: Path) -> None:
+        path = tmp_path / "clew.db"
+        with open_store(path) as store:
+            for id, parent in (("p", None), ("c", "p"), ("d", "p")):
+                store.create(id, metadata={"parent": parent} if parent else None).add_usage(cost=1)
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute("UPDATE usage SET all_cost = -1 WHERE key >> 32 = 2")
+        with open_store(path) as store:
+            page = store.list(usage=True)
+            costs = {info.id: int(used.cost) for info, used in zip(page, page.usage, strict=True)}
+            assert costs == {"p": 2, "c": 0, "d": 1}
+            assert [info.id for info in store.list(min_cost=1)] == ["d", "p"]
+
+    def test_damaged_facets_are_not_counted_and_hide_none(self, tmp_path: Path) -> None:
+        path = tmp_path / "clew.db"
+        with open_store(path) as store:
+            for id, model in (("a", "m"), ("b", "n"), ("c", "m")):
+                store.create(id, model=model, workspace="/w/x", metadata={"agent": f"of-{id}", "parent": "a"})
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute(
+                "UPDATE facets SET value = CAST(x'ff22' AS TEXT) WHERE name = ':model' AND sid = 2"
+            )
+            connection.execute("UPDATE facets SET value = 'no json' WHERE name = 'agent' AND sid = 3")
+            connection.execute(
+                "UPDATE facets SET value = CAST(x'ff' AS TEXT) WHERE name = 'parent' AND sid = 2"
+            )
+        with open_store(path) as store:
+            found = store.facets()
+            assert [(one.value, one.sessions) for one in found.models] == [("m", 2)]
+            assert [one.value for one in found.agents] == ["of-a", "of-b"]
+            page = store.list(usage=True, limit=9)
+            assert {info.id: used.subagents for info, used in zip(page, page.usage, strict=True)}["a"] == 1

@@ -171,6 +171,28 @@ class SearchPageConformance(Conformance):
         assert found(tag="x", workspace="/w/1") == ["a"]
         assert found(session="c", tag="x") == []
 
+    def test_sessions_can_be_chosen_by_project_agent_and_model(self, store: Store) -> None:
+        """Exactly: a project is the last part of the path, wherever it lies."""
+        for id, workspace, agent, model in (
+            ("a", "/w/shop", "codex", "m"),
+            ("b", "/v/shop", "codex", "m-2"),
+            ("c", "/w/shopping", "pi", "m"),
+            ("d", None, "pi", None),
+        ):
+            session = store.create(id, workspace=workspace, model=model, metadata={"agent": agent})
+            say(session, "word")
+
+        def found(**filters: Any) -> list[str]:
+            return [hit.session for hit in store.search("word", **filters)]
+
+        assert found(project="shop") == ["b", "a"]
+        assert found(project="shop", workspace="/v/shop") == ["b"]
+        assert found(project="w") == []
+        assert found(agent="pi") == ["d", "c"]
+        assert found(model="m") == ["c", "a"]
+        assert found(project="shop", agent="codex", model="m", where={"agent": "codex"}) == ["a"]
+        assert found(session="c", project="shop") == []
+
     def test_only_sessions_that_are_chosen_show_what_several_share(self, store: Store, s: Session) -> None:
         """A fork with the tag shows what its base, without it, has written."""
         say(s, "word")
