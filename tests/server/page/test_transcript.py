@@ -390,7 +390,37 @@ def test_find_unfolds_the_tool_that_holds_the_hit(server: Running, visit: Visit)
     page.locator(".transcript-inside", has_text="xylophone").wait_for()
 
 
+def test_find_scrolls_to_the_words_inside_of_a_long_entry(server: Running, visit: Visit) -> None:
+    session = server.store.session("long")
+    text = "\n\n".join(f"paragraph {number}" for number in range(600))
+    session.append(
+        {"role": "user", "content": "Tell me"}, {"role": "assistant", "content": f"{text}\n\nxylophone"}
+    )
+    session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(100)))
+    page = visit("/s/long")
+    said(page, "later 99").wait_for()
+    page.keyboard.press("Control+f")
+    page.locator("#find").fill("xylophone")
+    page.wait_for_function(
+        """() => {
+          const [range] = CSS.highlights.get("clew-find") ?? [];
+          const feed = document.querySelector("#transcript").getBoundingClientRect();
+          const found = range?.getBoundingClientRect();
+          return found && found.height > 0 && found.top > feed.top && found.bottom < feed.bottom;
+        }"""
+    )
+
+
 # -- what comes while one reads
+
+
+def test_an_empty_session_shows_the_first_thing_that_is_said(server: Running, visit: Visit) -> None:
+    session = server.store.create("empty")
+    page = visit("/s/empty")
+    said(page, "Nothing was said yet.").wait_for()
+    session.append({"role": "user", "content": "Hello"})
+    row(page, 0).wait_for()
+    said(page, "Nothing was said yet.").wait_for(state="detached")
 
 
 def test_new_entries_are_followed_at_the_end_only(server: Running, visit: Visit) -> None:

@@ -8,7 +8,6 @@ import { onlyPrompts, type Reading } from "./Reading";
 
 export function Head({ reading, onFind }: { reading: Reading; onFind: () => void }): JSX.Element {
   const session = current.value;
-  const unread = reading.seenBefore.value;
   const facts = session && [session.agent, session.model, plural(session.messages, "message")].filter(Boolean).join(" · ");
   return (
     <header class="transcript-head">
@@ -25,9 +24,9 @@ export function Head({ reading, onFind }: { reading: Reading; onFind: () => void
         </small>
       </div>
       <div class="transcript-controls">
-        {unread !== null && (
-          <button type="button" class="transcript-chip" onClick={() => reading.goTo(unread + 1, "top")}>
-            {plural(Math.max(0, reading.path.length - 1 - unread), "unread entry", "unread entries")}
+        {reading.unread.value > 0 && (
+          <button type="button" class="transcript-chip transcript-unread-chip" onClick={() => reading.toUnread()}>
+            {plural(reading.unread.value, "unread entry", "unread entries")} ↑
           </button>
         )}
         <Toggle name="Tools" shows={showsTools} title="Show tool calls (T)" />

@@ -1,11 +1,11 @@
 // One session as it is read: its entries, what of them is shown, where the reader is, and what is unfolded.
 import { computed, effect, signal, untracked } from "@preact/signals";
-import { get, isShare, session } from "../api/client";
+import { ApiError, get, isShare, session } from "../api/client";
 import type { Block, Entry, OutlineItem } from "../api/types";
-import { cursor, showsThinking, showsTools } from "../app/state";
+import { current, cursor, showsThinking, showsTools } from "../app/state";
 import { toast, told } from "../app/toast";
 import { go, to } from "../app/router";
-import { PAGE, Path, pageOf, positionOf, type Moved } from "./path";
+import { AGAIN, PAGE, Path, pageOf, positionOf, START, type Moved } from "./path";
 import { Scroller } from "./Scroller";
 import { lastSeen, see } from "./seen";
 import { Subagents } from "./subagents";
@@ -36,6 +36,8 @@ export class Reading {
   readonly fresh = signal(0);
   /** The last entry that was seen at an earlier visit; null: the line is not shown. */
   readonly seenBefore = signal<number | null>(null);
+  /** So many came since then; 0: there is nothing to go back to. */
+  readonly unread = signal(0);
   /** What is said to a screen reader. */
   readonly news = signal("");
   readonly prompts = computed(() => this.outline.value.filter((one) => one.kind === "prompt"));
@@ -51,6 +53,9 @@ export class Reading {
   /** Ids of entries that are shown whatever is hidden: the reader went to them. */
   private revealed = new Set<string>();
   private estimate = USUAL;
+  /** How many entries the path had when the outline was read, and which reading of it counts. */
+  private outlined = 0;
+  private outlineTurn = 0;
   private timer = 0;
   private announcing = 0;
   private toAnnounce = "";
@@ -72,9 +77,12 @@ export class Reading {
 
   async start(wanted: string): Promise<void> {
     const seen = this.at === null ? lastSeen(this.id) : null;
-    const found = await this.path.open(wanted);
+    const found = await this.opened(wanted);
     if (this.isClosed) return;
-    if (seen !== null && seen < this.path.length - 1) this.seenBefore.value = seen;
+    if (seen !== null && seen < this.path.length - 1) {
+      this.seenBefore.value = seen;
+      this.unread.value = this.path.length - 1 - seen;
+    }
     this.isReady.value = true;
     if (found !== null) this.goTo(found);
     else if (wanted && positionOf(wanted) !== null && this.at === null) await this.onOtherBranch(wanted);
@@ -88,7 +96,20 @@ export class Reading {
     );
     document.addEventListener("visibilitychange", shown);
     this.stops.push(() => document.removeEventListener("visibilitychange", shown));
-    this.readOutline();
+    this.stops.push(whenChanged(() => current.value, () => this.readOutlineSoon()));
+    await this.readOutline(true);
+  }
+
+  /** Open the path; a server that does not answer may do so soon. */
+  private async opened(wanted: string): Promise<number | null> {
+    for (;;) {
+      try {
+        return await this.path.open(wanted);
+      } catch (error) {
+        if (this.isClosed || !(error instanceof ApiError) || error.status !== 0) throw error;
+        await new Promise((done) => setTimeout(done, AGAIN));
+      }
+    }
   }
 
   close(): void {
@@ -215,7 +236,7 @@ export class Reading {
 
   private onMoved({ from, left }: Moved): void {
     this.fresh.value = 0;
-    this.readOutlineSoon();
+    void this.readOutline(true);
     if (left <= 0) return;
     const text = `The session went back by ${left} ${left === 1 ? "entry" : "entries"}.`;
     const action = { title: "Show what was left", run: () => go(to.session(this.id, { at: from })) };
@@ -237,13 +258,11 @@ export class Reading {
       void this.path.load(pageOf(position)).then(() => this.path.get(position) && this.goTo(position, where));
       return;
     }
-    let row = position;
-    if (!this.isShown(position)) {
-      const call = entry.blocks?.find((block) => this.isInCall(entry, block))?.call;
-      row = call === undefined ? position : (this.path.callOf(position, call) ?? position);
-      this.unfold(row, call);
-      this.reveal(row);
+    const row = this.rowOf(position);
+    if (row !== position) {
+      for (const block of entry.blocks ?? []) if (block.call !== undefined) this.unfold(row, block.call);
     }
+    if (!this.isShown(row)) this.reveal(row);
     cursor.value = this.path.get(row)?.id ?? entry.id;
     this.scroller.show(row, where);
   }
@@ -256,7 +275,10 @@ export class Reading {
       void this.path.load(pageOf(position)).then(() => this.path.get(position) && this.goToHit(position, isInTool));
       return;
     }
-    if (isInTool) this.unfold(position);
+    const keys = (entry.blocks ?? []).flatMap((block, index) => {
+      return block.kind === "text" || (isInTool && isFolded(block)) ? [`${entry.id}/${index}`] : [];
+    });
+    this.open.value = new Set([...this.open.peek(), ...keys]);
     this.goTo(position);
   }
 
@@ -305,9 +327,22 @@ export class Reading {
     return found;
   }
 
+  toUnread(): void {
+    this.unread.value = 0;
+    this.goTo(this.seenBefore.peek()! + 1, "top");
+  }
+
   toEnd(): void {
     this.fresh.value = 0;
     this.scroller.toEnd();
+  }
+
+  /** The row in which an entry is shown: of a result that is the row of its call. */
+  rowOf(position: number): number {
+    const entry = this.path.get(position);
+    if (!entry || this.isShown(position)) return position;
+    const call = entry.blocks?.find((block) => this.isInCall(entry, block))?.call;
+    return call === undefined ? position : (this.path.callOf(position, call) ?? position);
   }
 
   private reveal(position: number): void {
@@ -328,14 +363,11 @@ export class Reading {
 
   // -- unfolding
 
-  /** Unfold the calls of a row, or one of them. */
-  unfold(position: number, call?: string): void {
+  /** Unfold one call of a row. */
+  private unfold(position: number, call: string): void {
     const entry = this.path.get(position);
-    const keys = new Set(this.open.peek());
-    entry?.blocks?.forEach((block, index) => {
-      if (call === undefined ? isFolded(block) : block.call === call) keys.add(`${entry.id}/${index}`);
-    });
-    this.open.value = keys;
+    const index = entry?.blocks?.findIndex((block) => block.kind === "call" && block.call === call) ?? -1;
+    if (index >= 0) this.open.value = new Set([...this.open.peek(), `${entry!.id}/${index}`]);
   }
 
   toggle(key: string): void {
@@ -363,29 +395,31 @@ export class Reading {
 
   // -- the outline
 
-  readOutline(): void {
+  /** All of it, or what is new since it was read: checkpoints are set at the end, so the last entry may have
+   * got one. */
+  private async readOutline(isWhole: boolean): Promise<void> {
     if (isShare()) return;
-    const asked = this.path.tip;
-    get<{ data: OutlineItem[] }>(session(this.id, "/outline"), { at: asked === "start" ? null : asked }).then(
-      ({ data }) => {
-        if (this.isClosed) return;
-        const before = this.checkpoints.peek();
-        this.outline.value = data;
-        const pages = new Set([...before.keys(), ...this.checkpoints.peek().keys()].map(pageOf));
-        for (const page of pages) this.size(page);
-        this.scroller.again();
-      },
-      (error: Error) => {
-        if (this.path.tip === asked) told(error);
-      },
-    );
+    const turn = ++this.outlineTurn;
+    const after = isWhole ? -1 : this.outlined - 2;
+    const { tip } = this.path;
+    try {
+      const query = { at: tip === START ? null : tip, after: after < 0 ? null : after };
+      const found = await get<{ data: OutlineItem[]; entries: number }>(session(this.id, "/outline"), query);
+      if (this.isClosed || turn !== this.outlineTurn) return;
+      this.outlined = found.entries;
+      this.outline.value = [...this.outline.peek().filter((one) => one.position <= after), ...found.data];
+      for (const one of found.data) if (one.kind === "checkpoint") this.size(pageOf(one.position));
+      this.scroller.again();
+    } catch (error) {
+      if (turn === this.outlineTurn && this.path.tip === tip && isWhole) told(error);
+    }
   }
 
   private readOutlineSoon(): void {
     if (this.timer) return;
     this.timer = window.setTimeout(() => {
       this.timer = 0;
-      this.readOutline();
+      void this.readOutline(false);
     }, 1000);
   }
 }

@@ -71,6 +71,12 @@ export class Scroller {
     this.again();
   }
 
+  /** Scroll by so many pixels. */
+  by(distance: number): void {
+    this.anchor = this.at(this.element!.scrollTop + distance);
+    this.again();
+  }
+
   toEnd(): void {
     this.anchor = null;
     this.isAtEnd.value = true;

@@ -161,6 +161,7 @@ const STATES: Record<string, string> = {
 
 function Foot({ reading }: { reading: Reading }): JSX.Element {
   const { path } = reading;
+  void reading.scroller.version.value; // the path may be empty no more
   const status = path.status.value ?? current.value?.status ?? "";
   const said = reading.at === null ? STATES[status] : undefined;
   return (

@@ -18,6 +18,8 @@ export class Finder {
   readonly hasMore = signal(false);
   readonly problem = signal("");
   private timer = 0;
+  /** The hit to which the reader goes, while its words are not in view yet. */
+  private going: number | null = null;
   private over: AbortController | null = null;
 
   constructor(private readonly reading: Reading) {}
@@ -98,7 +100,9 @@ export class Finder {
   go(index: number): void {
     this.at.value = index;
     const hit = this.hits.value[index];
-    if (hit) this.reading.goToHit(hit.position, hit.in_tool);
+    if (!hit) return;
+    this.going = hit.position;
+    this.reading.goToHit(hit.position, hit.in_tool);
   }
 
   /** Mark the words in what is drawn, without touching it. */
@@ -121,6 +125,20 @@ export class Finder {
       }
     }
     if (ranges.length) registry.set("clew-find", new Highlight(...ranges));
+    if (this.going !== null) this.arrive(feed, ranges, this.reading.rowOf(this.going));
+  }
+
+  /** In a long entry the words may be far below its beginning. */
+  private arrive(feed: HTMLElement, ranges: readonly Range[], position: number): void {
+    const row = feed.querySelector(`[data-at="${position}"]`);
+    const range = ranges.find((one) => row?.contains(one.startContainer));
+    if (!range) return;
+    this.going = null;
+    const box = range.startContainer.parentElement!.closest("pre");
+    if (box) box.scrollTop += range.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 2;
+    const { top, bottom } = range.getBoundingClientRect();
+    const seen = feed.getBoundingClientRect();
+    if (top < seen.top || bottom > seen.bottom) this.reading.scroller.by(top - seen.top - seen.height / 3);
   }
 }
 

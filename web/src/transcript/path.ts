@@ -14,8 +14,8 @@ const KEPT = 12_000_000;
 /** Pages around what is looked at, which are always kept. */
 const NEAR = 4;
 
-/** Milliseconds until a page that could not be read is asked for again. */
-const AGAIN = 1000;
+/** Milliseconds until what could not be read is asked for again. */
+export const AGAIN = 1000;
 
 export const START = "start";
 
