@@ -145,7 +145,7 @@ def _naive(s: Session, at: int | None) -> Iterator[tuple[str, str, str, datetime
 
 def test_many_prompts_are_read_in_pages(store: Store, s: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where almost every entry is a prompt, all is read in order; the outline is the same."""
-    monkeypatch.setattr(outlines, "_places", None)  # it is not called
+    monkeypatch.setattr(outlines, "_walk", None)  # it is not called
     monkeypatch.setattr(outlines, "PAGE", 7)
     monkeypatch.setattr(outlines, "PAGE_BYTES", 200)
     s.append(*(user(f"prompt {number}") for number in range(150)))

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from tests.server.page.walking import walk
-
 from clew.server.access.shares import add_share, link
 from clew.server.routing import encoded
 from tests.server.conftest import Running
 from tests.server.page.harm import harm, turned_around
 from tests.server.page.hostile_store import ALL, IDS, PLACE, SHORT, WORD
+from tests.server.page.walking import walk
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page

@@ -1,7 +1,7 @@
 """The outline of a path: the prompts of people, compactions and checkpoints, each in one line.
 
 Every entry knows where the last prompt and the last compaction before it are. So the way from one to the next
-takes two reads, however many entries lie between. What was found is remembered: entries never change, so a
+takes one read, however many entries lie between. What was found is remembered: entries never change, so a
 path that has grown, or shares its beginning with one that was asked for, costs what is new on it.
 """
 
@@ -32,9 +32,9 @@ from clew.model import Json, Outline, OutlineItem, OutlineKind, utc
 LONGEST: Final = 120
 """Letters of a line."""
 LOOKED_AT: Final = 4 * LONGEST
-PER_LINE: Final = 40.0
-PER_ENTRY: Final = 3.0
-PER_BYTE: Final = 0.004
+PER_LINE: Final = 10.0
+PER_ENTRY: Final = 2.0
+PER_BYTE: Final = 0.001
 """About how many microseconds it takes to find one line by its place, to read one entry of many, and to
 unpack one byte of them. With many prompts in few entries it is faster to read all."""
 PAGE: Final = 1000
@@ -156,48 +156,38 @@ def _shared(
 
 def _read(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[_Line]:
     """The lines of a path from a position on."""
-    found: Iterator[tuple[str, EntryRow]] | None = None
     before = tip_before(reader, segments, first)
     entries, size = head.position - before.position, head.size - before.size
-    lines = (entries * PER_ENTRY + size * PER_BYTE) / PER_LINE
-    if head.turns - before.turns <= lines:
+    if (head.turns - before.turns) * PER_LINE <= entries * PER_ENTRY + size * PER_BYTE:
         try:
-            found = _single(reader, segments, _places(reader, head, segments, first))
+            return _walk(reader, head, segments, first)
         except CorruptError:
             pass  # an entry is missing, and with it the way to those before
-    found = found or _scan(reader, segments, first, head.position)
-    return [line for uid, entry in found if (line := _line(uid, entry)) is not None]
+    return [line for line in _scan(reader, segments, first, head.position) if line is not None]
 
 
-def _places(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[int]:
-    """The positions of prompts and marks, oldest first."""
-    places: list[int] = []
+def _walk(reader: Reader, head: HeadRow, segments: Sequence[Segment], first: int) -> list[_Line]:
+    """From each prompt or mark to the one before it. An entry is read with the one before, which knows where
+    to go on."""
+    lines: list[_Line] = []
     tip = head
     while (place := max(tip.last_user_turn, tip.view_start)) >= first:
         if place > tip.position:
             raise CorruptError(f"entry {tip.position} names a prompt that comes later")
-        places.append(place)
-        tip = tip_before(reader, segments, place)
-    places.reverse()
-    return places
-
-
-def _single(
-    reader: Reader, segments: Sequence[Segment], places: Sequence[int]
-) -> Iterator[tuple[str, EntryRow]]:
-    for place in places:
         branch = locate(segments, place)
-        try:
-            entry = reader.get_entry(branch, place)
-        except CorruptEntryError:
-            continue
-        if entry is not None:
-            yield reader.get_branch(branch).uid, entry
+        start = place - 1 if locate(segments, place - 1) == branch else place
+        rows = {row.position: row for row in reader.read_entries(branch, start, place, on_damage=_pass_over)}
+        earlier = rows.get(place - 1)
+        tip = tip_before(reader, segments, place) if earlier is None else earlier.tip(branch)
+        line = _line(reader.get_branch(branch).uid, rows[place]) if place in rows else None
+        if line is not None:
+            lines.append(line)
+    lines.reverse()
+    return lines
 
 
-def _scan(
-    reader: Reader, segments: Sequence[Segment], first: int, last: int
-) -> Iterator[tuple[str, EntryRow]]:
+def _scan(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> Iterator[_Line | None]:
+    """All entries, in their order."""
     for part in clip(segments, first, last):
         uid = reader.get_branch(part.branch).uid
         at, end = part.first, min(part.last, reader.last_position(part.branch))
@@ -208,7 +198,7 @@ def _scan(
             at = (rows[-1].position if is_full else top) + 1
             for row in rows:
                 if row.kind != MESSAGE or row.last_user_turn == row.position:
-                    yield uid, row
+                    yield _line(uid, row)
 
 
 def _pass_over(damage: CorruptEntryError) -> None:
