@@ -21,6 +21,8 @@ async function start(): Promise<void> {
   try {
     await signIn({ once });
   } catch (error) {
+    // Who opens the address of `clew serve` a second time is signed in already.
+    if (once !== undefined && (await signIn().then(() => true, () => false))) return;
     const { status, message } = error as { status?: number; message: string };
     signedOutBecause.value = status === 401 && once === undefined ? "" : message;
     me.value = null;

@@ -200,4 +200,4 @@ def test_a_token_without_the_scope_files_is_told_so(
 def test_a_session_without_files_says_how_to_keep_them(server: Running, visit: Visit) -> None:
     server.store.session("login").append(user("One"))
     page = visit("/s/login?panel=files")
-    page.get_by_text("clew checkpoint login NAME --files DIRECTORY").wait_for()
+    page.get_by_text("clew checkpoint --files DIRECTORY login NAME").wait_for()

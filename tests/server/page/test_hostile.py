@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
+
+import pytest
 
 from clew.server.access.shares import add_share, link
 from clew.server.routing import encoded
+from tests.exporters.payloads import RUN
 from tests.server.conftest import Running
 from tests.server.page.harm import harm, turned_around
 from tests.server.page.hostile_store import ALL, IDS, PLACE, SHORT, WORD
@@ -106,6 +109,154 @@ def test_what_is_found_in_a_session_is_text(hostile: Running, visit: Visit) -> N
     page.fill("#find", WORD)
     page.locator(".transcript-find mark", has_text=WORD).wait_for()
     assert harm(page) == []
+
+
+def test_branches_are_text(hostile: Running, visit: Visit) -> None:
+    page = visit(address(PLACE, "?panel=tree"), of=hostile)
+    page.locator("[role=treeitem]", has_text="MARK-2").wait_for()
+    folded = page.locator("[role=treeitem][aria-expanded=false] > button")
+    folded.evaluate_all("all => all.forEach(one => one.click())")
+    page.locator("[role=treeitem]", has_text=f"javascript:{RUN}").first.wait_for()
+    page.locator("[role=treeitem]", has_text="MARK-1").first.click()
+    page.locator("#transcript article", has_text="MARK-1").wait_for()
+    assert harm(page) == []
+    assert turned_around(page) == []
+
+
+def test_files_and_what_is_in_them_are_text(hostile: Running, visit: Visit) -> None:
+    page = visit(address(PLACE, "?panel=files"), of=hostile)
+    panel = page.locator("#panel-content")
+    page.get_by_role("button", name="All files").click()
+    panel.locator("[aria-expanded=false]").first.click()
+    panel.get_by_role("button", name="picture.svg").wait_for()
+    files = panel.locator("ul.files-tree button[aria-haspopup=dialog]")
+    names = files.all_inner_texts()
+    assert len(names) >= 8
+    for number, name in enumerate(names):
+        if "\ufffd" in name:
+            continue  # it has no name that an address could hold
+        files.nth(number).click()
+        dialog = page.locator("dialog[open]")
+        dialog.wait_for()
+        for tab in ("Text", "History", "Changes"):
+            dialog.get_by_role("button", name=tab, exact=True).click()
+            dialog.locator("[role=group], ol, p.files-note").last.wait_for()
+            assert harm(page) == [], name
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+    page.get_by_role("button", name="Changes", exact=True).click()
+    panel.locator(".files-change").first.wait_for()
+    assert harm(page) == []
+    assert turned_around(page) == []
+
+
+def test_two_sessions_beside_each_other_are_text(hostile: Running, visit: Visit) -> None:
+    page = visit(of=hostile)
+    for other in (f"fork {SHORT}", ALL):
+        page.goto(f"{hostile.url}/compare?{urlencode({'a': PLACE, 'b': other})}")
+        page.locator(".compare-entry").first.wait_for()
+        page.locator("main select option").nth(1).wait_for(state="attached")
+        page.locator("main .compare-fold").evaluate_all("all => all.forEach(one => one.click())")
+        assert harm(page) == [], other
+    page.locator(".compare-session").first.click()
+    page.locator("dialog li button").nth(3).wait_for()
+    assert harm(page) == []
+    assert turned_around(page) == []
+
+
+def test_what_was_used_by_whom_is_text(hostile: Running, visit: Visit) -> None:
+    page = visit("/usage", of=hostile)
+    page.locator(".usage-cards", has_text="evil.example").wait_for()
+    assert harm(page) == []
+    assert turned_around(page) == []
+    page.locator(".usage-cards a", has_text="constructor").first.click()
+    page.locator(".usage-chosen", has_text="constructor").wait_for()
+    assert harm(page) == []
+    for panel in ("usage", "info"):
+        page.goto(hostile.url + address(PLACE, f"?panel={panel}"))
+        page.locator("#panel-content", has_text="evil.example").wait_for()
+        assert harm(page) == [], panel
+        assert turned_around(page) == [], panel
+
+
+@pytest.mark.parametrize("id", [IDS[4], "hostile"], ids=["odd id", "all fields"])
+def test_dialogs_that_hand_on_are_text(hostile: Running, visit: Visit, id: str) -> None:
+    page = visit(address(id), of=hostile)
+    page.locator("#transcript article").first.wait_for()
+    for key, title in (("o", "Resume"), ("e", "Export"), ("S", "Share"), ("l", "Tags")):
+        page.keyboard.press(key)
+        dialog = page.get_by_role("dialog", name=title)
+        dialog.wait_for()
+        assert harm(page) == [], title
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+
+
+def test_the_palette_and_the_menus_of_filters_are_text(hostile: Running, visit: Visit) -> None:
+    page = visit(of=hostile)
+    for name in ("project", "agent", "model", "tag", "status"):
+        page.click(f"#filter-{name}")
+        page.locator(".popover-list button").first.wait_for()
+        assert harm(page) == [], name
+        assert turned_around(page) == [], name
+        page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.locator("dialog [role=option]", has_text="onerror").first.wait_for()
+    page.keyboard.type(WORD)
+    page.locator("dialog [role=option]", has_text=WORD).first.wait_for()
+    assert harm(page) == []
+    page.locator("dialog [role=option]", has_text=WORD).first.click()
+    page.locator("#transcript article", has_text=WORD).first.wait_for()
+    assert harm(page) == []
+
+
+def test_what_is_done_with_a_session_is_said_as_text(server: Running, visit: Visit) -> None:
+    """Titles and tags that are attacks, typed into the page, and named in notices."""
+    server.store.create("one", title=SHORT).append({"role": "user", "content": SHORT})
+    page = visit("/s/one")
+    page.locator("#transcript article").wait_for()
+    page.keyboard.press("m")
+    page.locator("#list input").fill(f"new {SHORT}")
+    page.keyboard.press("Enter")
+    page.locator("#list a", has_text="new").wait_for()
+    page.keyboard.press("#")
+    page.locator(".toast").wait_for()
+    assert harm(page) == []
+    page.locator(".toast button", has_text="Undo").click()
+    page.locator("#list a", has_text="new").wait_for()
+    assert harm(page) == []
+    assert server.store.get("one").info.title == f"new {SHORT}"
+
+
+def test_s37_an_address_that_attacks_shows_a_page_that_works(
+    hostile: Running, visit: Visit, problems: list[str]
+) -> None:
+    page = visit(of=hostile)
+    fields = ("q", "agent", "project", "model", "tag", "status", "since", "a", "b")
+    given = urlencode(dict.fromkeys(fields, SHORT))
+    addresses = [
+        f"/?{given}",
+        "/?panel=constructor&deleted=__proto__&status=constructor",
+        f"/s/none?{given}&panel=__proto__#{quote(SHORT)}",
+        f"/s/{PLACE}?{urlencode({'at': SHORT, 'panel': SHORT, 'step': SHORT, 'file': SHORT})}#{quote(SHORT)}",
+        f"/s/{PLACE}?panel=files&{urlencode({'step': SHORT, 'against': SHORT, 'file': SHORT})}",
+        f"/s/{PLACE}#__proto__",
+        "/s/~%%%#once",
+        f"/compare?{given}&a_at=constructor&b_at={quote(SHORT)}",
+        f"/usage?{given}&period=constructor&show=__proto__",
+        f"/#share2={quote(SHORT)}",
+    ]
+    for one in addresses:
+        page.goto("about:blank")
+        page.goto(hostile.url + one)
+        page.locator("#who", has_text="signed in as owner").wait_for(state="attached")
+        page.locator("main *").first.wait_for(state="attached")
+        assert harm(page) == [], one
+        page.keyboard.press("g")
+        page.keyboard.press("h")
+        page.wait_for_url(lambda url: url.partition("?")[0] == f"{hostile.url}/")
+    refused = re.compile("status of (400|401|404|422)")  # which the console tells
+    problems[:] = [line for line in problems if not refused.search(line)]
 
 
 def test_markup_has_one_door() -> None:

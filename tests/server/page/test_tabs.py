@@ -107,3 +107,17 @@ def test_tabs_show_what_was_done_in_another_one(server: Running, visit: Visit) -
         assert client.patch("/api/v1/sessions/login", json=body, headers=headers).status_code == 200
     for tab in (first, second):
         tab.locator("#list a", has_text="Fixed").wait_for()
+
+
+def test_who_opens_the_address_with_the_code_again_is_still_signed_in(
+    server: Running, context: BrowserContext, problems: list[str]
+) -> None:
+    """As from the history of a terminal: the code is used up, the cookie is good."""
+    with server.client() as client:
+        once = client.post("/api/v1/login/codes").json()["once"]
+    for _ in range(2):
+        page = context.new_page()
+        page.goto(f"{server.url}/#once={once}")
+        page.locator("#who", has_text="signed in as owner").wait_for(state="attached")
+        assert page.url == f"{server.url}/"
+    forgive(problems)

@@ -95,7 +95,6 @@ function Finder({ onChoose }: { onChoose: (run: () => void) => void }): JSX.Elem
         placeholder={isShare() ? "A command" : "A session, a command, or words of a message"}
         autocomplete="off"
         spellcheck={false}
-        autofocus
         value={typed.value}
         onInput={(event) => {
           typed.value = event.currentTarget.value;

@@ -143,7 +143,7 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
             <span class="branches-text" title={titleOf(row)}>
               {row.checkpoints.map((point) => (
                 <span key={point.name} class="branches-checkpoint">
-                  {point.name}
+                  <bdi>{point.name}</bdi>
                   {point.snapshot && <span class="branches-files"> with files</span>}
                 </span>
               ))}

@@ -77,11 +77,16 @@ function NoSteps({ id }: { id: string }): JSX.Element {
         A checkpoint keeps the files of a directory when it is told to:
         <br />
         <code>
-          clew checkpoint {/^[\w.:/@-]+$/.test(id) ? id : `'${id}'`} NAME --files DIRECTORY
+          clew checkpoint --files DIRECTORY {quoted(id)} NAME
         </code>
       </p>
     </div>
   );
+}
+
+/** A word for a shell, whatever is in it: people paste what they see. */
+function quoted(text: string): string {
+  return /^\w[\w.:/@-]*$/.test(text) ? text : `-- '${text.replaceAll("'", "'\\''")}'`;
 }
 
 const NOTHING = "none";
