@@ -53,6 +53,8 @@ class Names(NamedTuple):
     """The ids of the sessions that are shown."""
 
     harbor: str
+    guard: str
+    """The entry of it at which the second try was ready."""
     other: str
     """A fork of it."""
 
@@ -72,6 +74,10 @@ def _session(names: Names, more: str = "") -> str:
     return f"/s/{quote(names.harbor)}{more}"
 
 
+def _compare(names: Names) -> str:
+    return f"/compare?a={quote(names.harbor)}&a_at={names.guard}&b={quote(names.other)}"
+
+
 def _unfold(page: Page) -> None:
     """Read from the prompt of the second try on, with what its edit changed."""
     page.get_by_role("treeitem", name="One guard is enough").click()
@@ -84,6 +90,11 @@ def _rewind(page: Page) -> None:
     page.locator("dialog .files-plan").wait_for()
 
 
+def _changes(page: Page) -> None:
+    page.locator(".files-change button, .files-change a").first.click()
+    page.locator(".files-diff").wait_for()
+
+
 VIEWS: Final = {
     "web-session": View(_session, ("#list a", "#transcript article", ".panel [role=treeitem]"), _unfold),
     "web-rewind": View(
@@ -91,10 +102,10 @@ VIEWS: Final = {
         ("#transcript article", ".panel [role=treeitem]"),
         _rewind,
     ),
-    "web-files": View(lambda names: _session(names, "?panel=files"), ("#transcript article", ".panel")),
-    "web-compare": View(
-        lambda names: f"/compare?a={quote(names.harbor)}&b={quote(names.other)}", ("#main article",)
+    "web-files": View(
+        lambda names: _session(names, "?panel=files"), ("#transcript article", ".files-change"), _changes
     ),
+    "web-compare": View(_compare, ("#main article", ".files-diff")),
     "web-usage": View(lambda _: "/usage", (".usage-bars", ".usage-ranks")),
     "web-phone": View(_session, ("#transcript article",), size=PHONE),
 }
@@ -163,7 +174,9 @@ def made(names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 
 def names_of(store: clew.Store) -> Names:
     by_title = {info.title: info.id for info in store.list(limit=100)}
-    return Names(by_title["Let tokens expire"], by_title["Let tokens expire: in the middleware"])
+    harbor = by_title["Let tokens expire"]
+    guard = store.get(harbor).get_checkpoint("one guard").head
+    return Names(harbor, str(guard), by_title["Let tokens expire: in the middleware"])
 
 
 def photographed(page: Page) -> bytes:
