@@ -511,19 +511,38 @@ def test_many_writers_and_one_reader_lose_nothing(server: Running, visit: Visit)
     assert sorted(said) == sorted(f"{name} {number}" for name in ("ada", "bob") for number in range(20))
 
 
+HIDE = """() => {
+  Object.defineProperty(document, "hidden", { get: () => window.isHidden ?? true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+SHOW = "() => { window.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }"
+
+
 def test_what_came_while_the_tab_was_hidden_is_counted_in_its_title(server: Running, visit: Visit) -> None:
     session = talk(server.store, count=10)
     page = visit("/s/talk")
     in_window(page, 9)
-    page.evaluate(
-        """() => {
-          Object.defineProperty(document, "hidden", { get: () => window.isHidden ?? true });
-          document.dispatchEvent(new Event("visibilitychange"));
-        }"""
-    )
+    page.evaluate(HIDE)
     session.append({"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"})
     page.wait_for_function("() => document.title.startsWith('(2) ')")
-    page.evaluate("() => { window.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    page.evaluate(SHOW)
+    page.wait_for_function("() => document.title.startsWith('question 0')")
+
+
+def test_a_tab_that_gave_its_stream_back_still_counts(
+    server: Running, visit: Visit, context: BrowserContext
+) -> None:
+    context.clock.install()
+    session = talk(server.store, count=10)
+    page = visit("/s/talk")
+    in_window(page, 9)
+    page.evaluate(HIDE)
+    page.clock.fast_forward(21_000)
+    session.append({"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"})
+    page.clock.fast_forward(31_000)
+    page.wait_for_function("() => document.title.startsWith('(2) ')")
+    page.evaluate(SHOW)
+    in_window(page, 11)
     page.wait_for_function("() => document.title.startsWith('question 0')")
 
 

@@ -1,7 +1,7 @@
 // One session as it is read: its entries, what of them is shown, where the reader is, and what is unfolded.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { ApiError, get, isShare, session } from "../api/client";
-import type { Block, Entry, OutlineItem } from "../api/types";
+import type { Block, Entry, OutlineItem, SessionInfo } from "../api/types";
 import { current, cursor, showsThinking, showsTools } from "../app/state";
 import { toast, told } from "../app/toast";
 import { go, to } from "../app/router";
@@ -17,6 +17,8 @@ export const onlyPrompts = signal(false);
 const USUAL = 44;
 /** Milliseconds between two announcements. */
 const ANNOUNCED_EVERY = 2000;
+/** Milliseconds after which a tab behind others looks whether there is more. */
+const BEHIND_EVERY = 30_000;
 /** Entries of a turn that are copied at once. */
 const MOST_COPIED = 2000;
 
@@ -34,6 +36,8 @@ export class Reading {
   readonly outline = signal<readonly OutlineItem[]>([]);
   /** Entries that came while the reader was elsewhere. */
   readonly fresh = signal(0);
+  /** Entries that are there, but were not told yet: a tab behind others gives its stream back. */
+  readonly missed = signal(0);
   /** The last entry that was seen at an earlier visit; null: the line is not shown. */
   readonly seenBefore = signal<number | null>(null);
   /** So many came since then; 0: there is nothing to go back to. */
@@ -87,6 +91,7 @@ export class Reading {
     if (found !== null) this.goTo(found);
     else if (wanted && positionOf(wanted) !== null && this.at === null) await this.onOtherBranch(wanted);
     const shown = () => {
+      if (!document.hidden) this.missed.value = 0;
       if (!document.hidden && this.scroller.isAtEnd.peek()) this.seeAll();
     };
     shown();
@@ -96,6 +101,8 @@ export class Reading {
     );
     document.addEventListener("visibilitychange", shown);
     this.stops.push(() => document.removeEventListener("visibilitychange", shown));
+    const timer = setInterval(() => void this.lookFromBehind(), BEHIND_EVERY);
+    this.stops.push(() => clearInterval(timer));
     this.stops.push(whenChanged(() => current.value, () => this.readOutlineSoon()));
     await this.readOutline(true);
   }
@@ -241,6 +248,12 @@ export class Reading {
     const text = `The session went back by ${left} ${left === 1 ? "entry" : "entries"}.`;
     const action = { title: "Show what was left", run: () => go(to.session(this.id, { at: from })) };
     toast(text, from === null || isShare() ? undefined : action);
+  }
+
+  private async lookFromBehind(): Promise<void> {
+    if (!document.hidden || this.at !== null) return;
+    const found = await get<SessionInfo>(session(this.id)).catch(() => null);
+    if (found && document.hidden) this.missed.value = Math.max(0, found.head.position + 1 - this.path.length);
   }
 
   private seeAll(): void {

@@ -199,7 +199,7 @@ function useHash(reading: Reading): void {
 /** What came while nobody looked is counted in the title of the tab. */
 function useUnseen(reading: Reading): void {
   useSignalEffect(() => {
-    unseen.value = reading.fresh.value;
+    unseen.value = reading.fresh.value + reading.missed.value;
   });
 }
 
