@@ -62,6 +62,10 @@ def test_usage_in_lists_counts_the_subagents_that_the_caller_sees(
     store.create("below", workspace=place, tags=["t"], metadata={"parent": "other"}).add_usage(cost=8)
     (row,) = [one for one in bound.get(S, params={"usage": "true"}).json()["data"] if one["id"] == "p"]
     assert (row["usage"]["cost"], row["subagents"]) == ("3", 1)
+    assert bound.get(f"{S}/p", params={"usage": "true"}).json() == row
+    _, share = add_share(store, store.get("p"), at=None)
+    with server.client(share) as shared:
+        assert not {"usage", "subagents"} & shared.get(f"{S}/p", params={"usage": "true"}).json().keys()
     assert [one["id"] for one in bound.get(S, params={"min_cost": "3.5"}).json()["data"]] == ["below"]
     with server.client() as owner:
         rows = owner.get(S, params={"usage": "true", "min_cost": "14"}).json()["data"]

@@ -52,6 +52,10 @@ def test_a_list_tells_what_sessions_and_their_subagents_used(server: Running, cl
     }
     assert {id: one["subagents"] for id, one in rows.items()} == {"p": 2, "c": 1, "d": 0, "free": 0}
     assert (rows["d"]["usage"]["cost"], rows["free"]["usage"]["cost"]) == (None, None)
+    for id, row in rows.items():
+        alone = client.get(f"{S}/{id}", params={"usage": "true"})
+        assert (alone.json(), "etag" in alone.headers) == (row, False)
+        assert client.get(f"{S}/{id}").json() == info_of(server, id)
     plain = client.get(S).json()["data"]
     assert plain == [info_of(server, one["id"]) for one in plain], "without usage the rows are as ever"
 

@@ -14,7 +14,8 @@ from clew.core.conversation.sessions import info_of
 from clew.core.log.rows import SessionRow
 from clew.core.maintenance import purge_and_scrub
 from clew.core.retention.purge import purge
-from clew.core.runs.access import refuse_if_held
+from clew.core.runs.access import live, refuse_if_held
+from clew.core.streams.families import roll_up
 from clew.errors import (
     AliasExistsError,
     InvalidError,
@@ -32,10 +33,12 @@ from clew.server.wire.sessions import (
     Aliases,
     AliasQuery,
     DeleteQuery,
+    ListedSession,
     NewSession,
     SessionPage,
     SessionPatch,
     SessionsQuery,
+    SessionUsageQuery,
     Settings,
     listed,
 )
@@ -153,13 +156,19 @@ def open_session(call: Call, id: str, body: Settings) -> Answer:
     return described(call, info, status=201 if is_new else 200)
 
 
-@routes.get("/sessions/{id}", answer=SessionInfo)
-def get_session(call: Call, id: str) -> Answer:
+@routes.get("/sessions/{id}", answer=ListedSession)
+def get_session(call: Call, id: str, query: SessionUsageQuery) -> Answer:
     """A session: counts, times, title, head, without its messages.
 
     The ETag changes with everything that is said here, so `If-None-Match` is answered with 304 until then.
+    With `usage=true`, as lists with it give a session; subagents go on by themselves, so there is no ETag.
     """
-    return described(call, call.session(id).info)
+    session = call.session(id)
+    if not query.usage or call.principal.kind == "share":
+        return described(call, session.info)
+    with call.store._engine.read() as reader:
+        (used,) = roll_up(reader, [live(reader, session._sid, session.id)], counted_for(call.principal))
+    return Answer(value=listed(as_seen(call, session.info), used))
 
 
 @routes.patch("/sessions/{id}", answer=SessionInfo)

@@ -101,6 +101,13 @@ class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cursor: str | None = None
 
 
+class SessionUsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to tell of a session."""
+
+    usage: bool = False
+    """Also what it and its subagents have used. Not told to a share."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a new session gets."""
 
