@@ -14,7 +14,7 @@ import { filters, isFiltered, NO_FILTER, setFilter, words } from "./filters";
 import { SessionList } from "./list";
 import { keyOf } from "./rows";
 import { SearchResults } from "./SearchResults";
-import { found, search } from "./search";
+import { found, isSearching, search } from "./search";
 import { look, lookAtAll } from "./seen";
 import { SessionRow } from "./SessionRow";
 import { TagDialog } from "./TagDialog";
@@ -22,7 +22,7 @@ import { VirtualList } from "./VirtualList";
 import "./sessions.css";
 
 export function Sidebar(): JSX.Element {
-  useLists();
+  const isBusy = useLists() || isSearching.value;
   useSeen();
   useCare();
   useSessionCommands();
@@ -39,6 +39,7 @@ export function Sidebar(): JSX.Element {
         <SearchField />
       )}
       <FilterBar />
+      <div class={isBusy ? "sessions-busy is-busy" : "sessions-busy"} />
       {words.value !== "" && !isTrash ? <SearchResults list={list} words={words.value} /> : list && <List list={list} />}
       {!isTrash && (
         <footer class="sessions-foot">
@@ -54,10 +55,12 @@ export function Sidebar(): JSX.Element {
 }
 
 /** One list for each set of filters. The one before is shown until there is something to show instead. */
-function useLists(): void {
+function useLists(): boolean {
   const asked = filters.value;
+  const isReading = useSignal(false);
   useEffect(() => {
     const made = new SessionList(asked);
+    isReading.value = true;
     let isShown = false;
     const show = () => {
       if (isShown) return;
@@ -68,7 +71,11 @@ function useLists(): void {
     if (listed.peek() === null) show();
     const stop = onChanges({ onChange: (change) => made.onChange(change), onStart: () => void made.again() });
     let isOver = false;
-    made.more().finally(() => isOver || show());
+    made.more().finally(() => {
+      if (isOver) return;
+      show();
+      isReading.value = false;
+    });
     return () => {
       isOver = true;
       stop();
@@ -83,6 +90,7 @@ function useLists(): void {
     [],
   );
   useEffect(() => void search(filters.value.deleted ? "" : words.value, filters.value), [words.value, filters.value]);
+  return isReading.value;
 }
 
 /** Milliseconds between two looks at whether the workers of running sessions are alive. */

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Dialog } from "../app/Dialog";
 import { setTags, type Target } from "./actions";
 import { facets, readFacets } from "./FilterBar";
@@ -8,7 +8,11 @@ import { facets, readFacets } from "./FilterBar";
 export function TagDialog({ target, onClose }: { target: Target; onClose: () => void }): JSX.Element {
   const [tags, setNow] = useState<readonly string[]>(target.tags);
   const [text, setText] = useState("");
-  useEffect(readFacets, []);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    readFacets();
+    field.current!.focus();
+  }, []);
   const added = (): readonly string[] => {
     const tag = text.trim();
     return tag === "" || tags.includes(tag) ? tags : [...tags, tag];
@@ -42,7 +46,7 @@ export function TagDialog({ target, onClose }: { target: Target; onClose: () => 
         <label>
           New tag
           <input
-            autofocus
+            ref={field}
             value={text}
             list="sessions-known-tags"
             maxLength={100}

@@ -109,6 +109,7 @@ export class SessionList {
       this.cursor = page.cursor;
       this.state.value = "ready";
       if (this.isOld) void this.again();
+      if (this.waiting.size > 0) this.soon();
     } catch (error) {
       if (isFirst && !this.over.signal.aborted) this.state.value = "failed";
       told(error);
@@ -123,16 +124,24 @@ export class SessionList {
     // What is being read may be from before the stream began: it is read once more.
     this.isOld = this.state.peek() !== "ready";
     if (this.isOld) return this.more();
+    const before = new Set(this.rows);
     const asked = { ...this.query(), limit: FIRST_PAGE };
     const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal).catch(() => null);
     if (page === null) return;
     const there = new Set<string>();
+    let oldest = Infinity;
     for (const info of page.data) {
-      there.add(keyOf(rowOf(info)));
-      this.place(info);
+      const row = rowOf(info);
+      const known = this.byKey.get(keyOf(row));
+      there.add(keyOf(row));
+      oldest = Math.min(oldest, row.at);
+      // What the stream told since the question is newer than the answer.
+      if (known === undefined || before.has(known)) this.place(info);
     }
-    const oldest = page.cursor === null ? -Infinity : Math.min(...page.data.map((info) => rowOf(info).at));
-    for (const row of this.rows.filter((one) => one.at > oldest && !there.has(keyOf(one)))) this.drop(row);
+    if (page.cursor === null) oldest = -Infinity;
+    for (const row of before) {
+      if (row.at > oldest && !there.has(keyOf(row)) && this.byKey.get(keyOf(row)) === row) this.drop(row);
+    }
     this.changed();
   }
 
@@ -177,7 +186,7 @@ export class SessionList {
   }
 
   private soon(wait = TOGETHER): void {
-    if (this.timer !== 0) return;
+    if (this.timer !== 0 || this.over.signal.aborted) return;
     this.timer = window.setTimeout(() => {
       this.timer = 0;
       this.settle();
@@ -185,7 +194,7 @@ export class SessionList {
   }
 
   private settle(): void {
-    if (this.state.peek() !== "ready") return this.soon();
+    if (this.state.peek() !== "ready") return; // what came meanwhile is placed behind the first page
     const rest = this.heldUntil - Date.now();
     const told = this.waiting;
     this.waiting = new Map();
@@ -196,7 +205,6 @@ export class SessionList {
     }
     this.changed();
     if (this.waiting.size > 0) this.soon(rest);
-    if (this.stale.size > 0) void this.refresh();
   }
 
   /** Show what is new of a session in its place; whether the place itself is to change, later. */
@@ -255,8 +263,8 @@ export class SessionList {
     let top: Row | undefined = row;
     for (let steps = 0; top?.parent && !this.byKey.has(top.id) && steps < DEEPEST; steps++) top = this.find(top.parent);
     if (top && this.byKey.has(top.id)) {
+      if (this.stale.size === 0) setTimeout(() => void this.refresh(), 5 * TOGETHER);
       this.stale.add(top.id);
-      this.soon(5 * TOGETHER);
     }
   }
 
@@ -273,7 +281,7 @@ export class SessionList {
       const asked = { since, until, usage: true, limit: PAGE };
       const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal).catch(() => null);
       const found = page?.data.find((one) => one.id === id);
-      if (found) this.place(found);
+      if (found && this.byKey.get(id) === row) this.place(found);
     }
     this.changed();
   }
