@@ -104,6 +104,13 @@ def test_words_of_a_message_lead_to_it(store: clew.Store, visit: Visit) -> None:
     assert page.evaluate("decodeURIComponent(location.hash)") == f"#{entry}"
 
 
+def test_sessions_behind_the_first_page_are_found_too(store: clew.Store, visit: Visit) -> None:
+    store.transact(lambda tx: [tx.create(f"n{number}", title=f"Number {number}") for number in range(250)])
+    page = visit()
+    palette(page, "write the docs")
+    chosen(page, "Write the docs")
+
+
 def test_commands_are_run_when_the_palette_is_gone(store: clew.Store, visit: Visit) -> None:
     page = visit("/s/login")
     page.locator("#transcript", has_text="cookie").wait_for()

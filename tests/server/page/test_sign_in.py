@@ -75,5 +75,6 @@ def test_a_share_that_ends_while_it_is_looked_at_says_so(
         client.delete(f"/api/v1/shares/{share.id}")
     page.get_by_role("heading", name="This link has ended").wait_for()
     page.get_by_text("Ask whoever gave it to you for a new one.").wait_for()
+    assert page.inner_text("#who") == "It does not show anything any more."
     assert page.locator("#transcript").count() == 0
     without_refusals(problems)

@@ -105,7 +105,7 @@ export async function send(method: string, path: string, options: Options = {}):
 export async function failure(answer: Response): Promise<ApiError> {
   const problem: Partial<Problem> = await answer.json().catch(() => ({}));
   if (answer.status === 401 && me.value) {
-    signedOutBecause.value = "Your sign-in has ended. Sign in again to go on.";
+    signedOutBecause.value = share === null ? "Your sign-in has ended. Sign in again to go on." : "";
     me.value = null;
   }
   const gone = problem.code === "session_not_found" ? "There is no such session. It may be in the trash." : "";

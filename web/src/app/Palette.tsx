@@ -21,7 +21,8 @@ interface Choice {
   run: () => void;
 }
 
-const NEWEST = 200;
+const NEWEST = 1000;
+const PAGE = 200;
 const FEW = 6;
 const HITS = 8;
 const LETTERS = 3; // for a search in messages
@@ -207,16 +208,21 @@ function hitChoices(hits: readonly Hit[]): Choice[] {
   }));
 }
 
-/** The newest sessions, read when the palette is opened. */
+/** The newest sessions, page by page: read when the palette is opened. */
 function useSessions(): readonly SessionInfo[] {
   const found = useSignal<readonly SessionInfo[]>([]);
   useEffect(() => {
     if (isShare()) return;
     const over = new AbortController();
-    get<Page<SessionInfo>>("/sessions", { limit: NEWEST, subagents: false }, over.signal).then(
-      (page) => void (found.value = page.data),
-      told,
-    );
+    const read = async () => {
+      let cursor: string | null = null;
+      do {
+        const page: Page<SessionInfo> = await get("/sessions", { limit: PAGE, subagents: false, cursor }, over.signal);
+        found.value = [...found.peek(), ...page.data];
+        cursor = page.cursor;
+      } while (cursor !== null && found.peek().length < NEWEST);
+    };
+    read().catch(told);
     return () => over.abort();
   }, []);
   return found.value;

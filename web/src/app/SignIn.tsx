@@ -23,12 +23,13 @@ export function SignIn(): JSX.Element {
   const [token, setToken] = useState("");
   const [isSending, setSending] = useState(false);
   if (isShare()) {
+    const isElse = signedOutBecause.value !== ""; // the server is away, or busy: the link may still be good
     return (
-      <Alone title="This link has ended">
+      <Alone title={isElse ? "This link cannot be shown now" : "This link has ended"}>
         <p id="who" class="signin-said" role="status">
-          {signedOutBecause.value || "It does not show anything any more."}
+          {isElse ? signedOutBecause.value : "It does not show anything any more."}
         </p>
-        <p>Ask whoever gave it to you for a new one.</p>
+        <p>{isElse ? "Load the page again in a while." : "Ask whoever gave it to you for a new one."}</p>
       </Alone>
     );
   }
