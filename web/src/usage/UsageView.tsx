@@ -1,7 +1,7 @@
 // What was used, by day, model, agent, project and session. Everything leads further, and the address tells what is shown.
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { get, me, session as at } from "../api/client";
 import type { SessionInfo, UsageReport } from "../api/types";
 import { useCommands } from "../app/commands";
@@ -18,10 +18,13 @@ import "./usage.css";
 
 const GROUPED = ["model", "agent", "project", "session"] as const;
 type Grouped = (typeof GROUPED)[number];
-type Reports = Record<"day" | Grouped, UsageReport>;
+type Reports = Partial<Record<"day" | Grouped, UsageReport>>;
 
 const MOST = 50;
 const MOST_SESSIONS = 20; // their titles are read one by one
+/** Milliseconds after a change; a large store rests ten times as long as its sums take. */
+const SOON = 5000;
+const REST = 10;
 const NAMES = {
   model: { title: "Models", none: "no model named" },
   agent: { title: "Agents", none: "no agent named" },
@@ -33,18 +36,21 @@ const PERIOD_NAMES = { "7": "7 days", "30": "30 days", "90": "90 days", all: "Al
 export function UsageView(): JSX.Element {
   const asked = read(place.value.query);
   const written = JSON.stringify({ ...asked, measure: null });
-  const reports = useSignal<Reports | null>(null);
+  const reports = useSignal<Reports>({});
   const isReading = useSignal(true);
-  const fresh = useFresh(5000);
+  const took = useRef(0);
+  const fresh = useFresh(() => Math.max(SOON, REST * took.current));
 
   useEffect(() => {
     const over = new AbortController();
     isReading.value = true;
-    load(asked, over.signal)
-      .then((found) => void (reports.value = found))
+    const begun = performance.now();
+    load(asked, over.signal, (found) => void (reports.value = { ...reports.peek(), ...found }))
       .catch(told)
       .finally(() => {
-        if (!over.signal.aborted) isReading.value = false;
+        if (over.signal.aborted) return;
+        isReading.value = false;
+        took.current = performance.now() - begun;
       });
     return () => over.abort();
   }, [written, fresh]);
@@ -64,7 +70,7 @@ export function UsageView(): JSX.Element {
     })),
   ]);
 
-  const found = reports.value;
+  const { day, model } = reports.value;
   return (
     <div class="usage" aria-busy={isReading.value}>
       <header class="usage-head">
@@ -89,44 +95,48 @@ export function UsageView(): JSX.Element {
         </div>
       </header>
       <Chosen asked={asked} />
-      {found === null ? (
+      {day && model ? (
+        <Content asked={asked} day={day} model={model} reports={reports.value} />
+      ) : (
         <p class="usage-none" role="status">
           {isReading.value ? "Adding up…" : ""}
         </p>
-      ) : (
-        <Content asked={asked} reports={found} />
       )}
     </div>
   );
 }
 
-async function load(asked: Asked, signal: AbortSignal): Promise<Reports> {
+/** Read all reports; each is told as it comes: sums over many sessions take longer than those over days. */
+async function load(asked: Asked, signal: AbortSignal, tell: (found: Reports) => void): Promise<void> {
   // A token that is bound to some sessions may not ask for subagents, which may be another's.
   const isBound = me.value!.workspace !== null || me.value!.tags.length > 0;
-  const [day, ...others] = await Promise.all([
-    get<UsageReport>("/usage", { ...ofPeriod(asked), by: "day" }, signal),
-    ...GROUPED.map((by) =>
-      get<UsageReport>(
-        "/usage",
-        { ...ofChoice(asked), by, limit: by === "session" ? MOST_SESSIONS : MOST, subagents: by === "session" && !isBound ? true : null },
-        signal,
-      ),
-    ),
+  const read = async (by: "day" | Grouped, query: object) => {
+    tell({ [by]: await get<UsageReport>("/usage", { ...query, by }, signal) });
+  };
+  await Promise.all([
+    read("day", ofPeriod(asked)),
+    ...GROUPED.map((by) => {
+      const isSession = by === "session";
+      return read(by, { ...ofChoice(asked), limit: isSession ? MOST_SESSIONS : MOST, subagents: isSession && !isBound ? true : null });
+    }),
   ]);
-  const found = { day } as Reports;
-  GROUPED.forEach((by, index) => (found[by] = others[index]!));
-  return found;
 }
 
-function Content({ asked, reports }: { asked: Asked; reports: Reports }): JSX.Element {
+interface Shown {
+  asked: Asked;
+  day: UsageReport;
+  model: UsageReport;
+  reports: Reports;
+}
+
+function Content({ asked, day, model, reports }: Shown): JSX.Element {
   const titles = useTitles(reports.session);
   const today = dayOf(new Date());
-  const days = reports.day.groups.map((one) => one.group!);
+  const days = day.groups.map((one) => one.group!);
   const first = firstDay(asked, today) ?? days[0] ?? today;
   const last = days.length > 0 && days.at(-1)! > today ? days.at(-1)! : today;
-  const totals = reports.model.totals;
-  const ranks = (by: Grouped): Rank[] =>
-    reports[by].groups.map(({ group, totals }) => {
+  const ranks = (by: Grouped, report: UsageReport): Rank[] =>
+    report.groups.map(({ group, totals }) => {
       const isChosen = by !== "session" && group !== null && asked[by] === group;
       return {
         key: group ?? "",
@@ -138,22 +148,27 @@ function Content({ asked, reports }: { asked: Asked; reports: Reports }): JSX.El
     });
   return (
     <>
-      <Figures totals={totals} models={reports.model.groups} />
-      {reports.day.totals.calls === 0 ? (
+      <Figures totals={model.totals} models={model.groups} />
+      {day.totals.calls === 0 ? (
         <Empty asked={asked} />
       ) : (
         <>
           <DayChart
-            groups={reports.day.groups}
+            groups={day.groups}
             first={first}
             last={last}
             measure={asked.measure}
             chosen={{ since: dayOfFilter(asked.since), until: dayOfFilter(asked.until) }}
           />
           <div class="usage-cards">
-            {GROUPED.map((by) => (
-              <Ranks key={by} title={NAMES[by].title} ranks={ranks(by)} measure={asked.measure} leftOut={reports[by].left_out} />
-            ))}
+            {GROUPED.map((by) => {
+              const report = reports[by];
+              return (
+                report && (
+                  <Ranks key={by} title={NAMES[by].title} ranks={ranks(by, report)} measure={asked.measure} leftOut={report.left_out} />
+                )
+              );
+            })}
           </div>
         </>
       )}
@@ -207,11 +222,11 @@ function Chosen({ asked }: { asked: Asked }): JSX.Element | null {
 }
 
 /** The titles of sessions: sums know only their ids. Those that cost most are read, one by one. */
-function useTitles(report: UsageReport): ReadonlyMap<string, string> {
+function useTitles(report: UsageReport | undefined): ReadonlyMap<string, string> {
   const titles = useSignal<ReadonlyMap<string, string>>(new Map());
   useEffect(() => {
     const over = new AbortController();
-    const missing = report.groups.flatMap(({ group }) => (group === null || titles.peek().has(group) ? [] : [group]));
+    const missing = (report?.groups ?? []).flatMap(({ group }) => (group === null || titles.peek().has(group) ? [] : [group]));
     for (const id of missing) {
       get<SessionInfo>(at(id), {}, over.signal).then(
         (info) => void (titles.value = new Map(titles.peek()).set(id, info.title ?? info.preview)),

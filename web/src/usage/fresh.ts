@@ -2,8 +2,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { onChanges } from "../api/changes";
 
-/** A number that changes when anything in the store did: at most once in so many milliseconds, and while the tab is seen. */
-export function useFresh(pause: number): number {
+/** A number that changes when anything in the store did: so many milliseconds later, and while the tab is seen. */
+export function useFresh(pause: () => number): number {
   const [count, setCount] = useState(0);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -16,7 +16,7 @@ export function useFresh(pause: number): number {
     const onSeen = () => {
       if (isDue && !document.hidden) tell();
     };
-    const soon = () => void (timer ??= setTimeout(tell, pause));
+    const soon = () => void (timer ??= setTimeout(tell, pause()));
     const stop = onChanges({ onChange: soon, onStart: soon });
     document.addEventListener("visibilitychange", onSeen);
     return () => {
@@ -24,6 +24,6 @@ export function useFresh(pause: number): number {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", onSeen);
     };
-  }, [pause]);
+  }, []);
   return count;
 }
