@@ -238,3 +238,34 @@ def test_a_session_that_is_held_says_by_whom(server: Running, visit: Visit, prob
         page.get_by_role("dialog").get_by_role("alert").filter(has_text="the night worker").wait_for()
     assert session.head.position == 2
     problems[:] = [one for one in problems if "409" not in one and "423" not in one]
+
+
+def test_of_a_large_tree_only_what_is_in_sight_is_drawn(server: Running, visit: Visit) -> None:
+    session = server.store.session("login")
+    session.append(*(user(f"prompt {number}.") for number in range(600)))
+    for number in range(20):
+        session.fork(at=30 * number).append(user(f"branch {number}."), user("more"))
+    page = visit("/s/login?panel=tree")
+    last = row(page, "prompt 599.")
+    last.wait_for()
+    assert last.get_attribute("aria-posinset") == last.get_attribute("aria-setsize")
+    assert page.get_by_role("treeitem").count() < 100
+    last.focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("document.activeElement.textContent.startsWith('prompt 0.')")
+    row(page, "branch 0.").wait_for()
+    assert row(page, "branch 0.").get_attribute("aria-expanded") == "false", "branches of many are folded"
+    page.keyboard.press("End")
+    page.wait_for_function("document.activeElement.textContent.startsWith('prompt 599.')")
+
+
+def test_on_a_phone_a_place_that_is_chosen_is_read_at_once(
+    server: Running, visit: Visit, new_context: Callable[..., BrowserContext]
+) -> None:
+    """The panel lies over the transcript there, so it makes way."""
+    server.store.session("login").append(user("One"), assistant("1"), user("Two"))
+    phone = new_context(viewport={"width": 390, "height": 844})
+    page = visit("/s/login?panel=tree", within=phone)
+    row(page, "One").click()
+    page.get_by_role("tree").wait_for(state="detached")
+    page.locator("#transcript").get_by_text("One").wait_for()

@@ -108,3 +108,13 @@ def test_the_files_that_differ_are_drawn_line_by_line(server: Running, visit: Vi
     assert added == "+    return '<b>never</b>'", "text stays text"
     page.get_by_role("button", name="auth.py").click()
     diff.wait_for(state="detached")
+
+
+def test_two_sessions_of_the_list_are_compared(server: Running, visit: Visit) -> None:
+    server.store.session("login", title="The login page").append(user("One"))
+    server.store.session("tides", title="Tables of tides").append(user("Two"))
+    page = visit("/s/login")
+    page.get_by_role("button", name="Actions for Tables of tides").click()
+    page.get_by_role("button", name="Compare…").click()
+    page.wait_for_url(lambda url: "/compare?a=login&b=tides" in url)
+    page.get_by_role("region", name="Second: Tables of tides").get_by_text("Two").wait_for()

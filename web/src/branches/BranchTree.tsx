@@ -1,14 +1,14 @@
 // The lanes: one row for each prompt, checkpoint and head, with its piece of the drawing at the left.
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { entryId } from "../api/types";
 import { go, to } from "../app/router";
-import { current, cursor } from "../app/state";
+import { current, cursor, isNarrow, showsPanel } from "../app/state";
 import { plural } from "../parts/numbers";
 import { exact } from "../parts/time";
 import type { Family } from "./family";
-import { type Gap, type Row, type Shown, type State, shownOf } from "./lanes";
+import { type Row, type Shown, type State, shownOf } from "./lanes";
 import { chosenPoint } from "./moves";
 
 const LANE = 14;
@@ -26,16 +26,17 @@ interface Props {
 export function BranchTree({ family, rows }: Props): JSX.Element {
   const own = useRef<HTMLUListElement>(null);
   const folded = useSignal<ReadonlyMap<string, boolean>>(new Map());
-  const gaps = useSignal<ReadonlySet<string>>(new Set());
   const focused = useSignal<string | null>(null);
-  const shown = shownOf(rows, (row) => folded.value.get(row.id) ?? null, gaps.value);
+  const shown = useMemo(() => shownOf(rows, (row) => folded.value.get(row.id) ?? null), [rows, folded.value]);
   const tree = family.tree.value!;
   const head = entryId(tree.heads[tree.session] ?? { branch: "", position: -1 });
   const chosen = chosenPoint.value ? entryId(chosenPoint.value) : head;
-  const ids = shown.map((one) => ("gap" in one ? `gap ${one.gap}` : one.row.id));
   const present = nearest(shown, chosen);
-  const inTab = focused.value !== null && ids.includes(focused.value) ? focused.value : (present ?? ids[0]);
-  const width = x(Math.max(0, ...shown.map((one) => ("gap" in one ? one.lane : one.row.lane)))) + 10;
+  const indexOf = (id: string | null) => shown.findIndex((one) => one.row.id === id);
+  const inTab = Math.max(0, indexOf(focused.value) >= 0 ? indexOf(focused.value) : indexOf(present));
+  const width = useMemo(() => x(Math.max(0, ...shown.map((one) => one.row.lane))) + 10, [shown]);
+  const range = useRange(own, shown.length);
+  useEffect(() => reveal(own.current!, indexOf(present)), [present]);
 
   const setOpen = (row: Row, isOpen: boolean) => {
     folded.value = new Map(folded.peek()).set(row.id, isOpen);
@@ -47,135 +48,143 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
     const hash = row.id === "start" ? "" : row.id;
     go(to.here({ at: isPresent ? null : row.leaf }, hash));
     cursor.value = hash || null;
+    if (isNarrow.peek()) showsPanel.value = false; // it lies over what is to be read
     if (!isPresent) void family.loadBranch(row.leaf);
   };
-  const focus = (index: number) => {
-    const id = ids[Math.max(0, Math.min(ids.length - 1, index))];
-    if (id === undefined) return;
-    focused.value = id;
-    own.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(id)}"]`)?.focus();
+  const focus = (asked: number) => {
+    const index = Math.max(0, Math.min(shown.length - 1, asked));
+    focused.value = shown[index]!.row.id;
+    reveal(own.current!, index);
+    // It is drawn by then: the row that has the focus always is.
+    requestAnimationFrame(() => own.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus({ preventScroll: true }));
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = (event.target as Element).closest("[data-row]");
-    const index = ids.indexOf(target?.getAttribute("data-row") ?? "");
+    const index = Number((event.target as HTMLElement).dataset.index ?? NaN);
     const one = shown[index];
-    if (!one || event.target !== target) return;
-    const row = "gap" in one ? null : one.row;
-    const isFolded = "gap" in one ? null : one.isFolded;
-    switch (event.key) {
-      case "ArrowDown":
-        focus(index + 1);
-        break;
-      case "ArrowUp":
-        focus(index - 1);
-        break;
-      case "Home":
-        focus(0);
-        break;
-      case "End":
-        focus(ids.length - 1);
-        break;
-      case "ArrowRight":
-        if (row && isFolded) setOpen(row, true);
-        else focus(index + 1);
-        break;
-      case "ArrowLeft":
-        if (row && isFolded === false) setOpen(row, false);
-        else focus(parentOf(shown, index));
-        break;
-      case "Enter":
-      case " ":
-        if (row) open(row);
-        else if ("gap" in one) gaps.value = new Set(gaps.peek()).add(one.gap);
-        break;
-      default:
-        return;
-    }
+    if (!one) return;
+    const { row, isFolded } = one;
+    const keys: Record<string, () => void> = {
+      ArrowDown: () => focus(index + 1),
+      ArrowUp: () => focus(index - 1),
+      Home: () => focus(0),
+      End: () => focus(shown.length - 1),
+      ArrowRight: () => (isFolded ? setOpen(row, true) : focus(index + 1)),
+      ArrowLeft: () => (isFolded === false ? setOpen(row, false) : focus(parentOf(shown, index))),
+      Enter: () => open(row),
+      " ": () => open(row),
+    };
+    const act = keys[event.key];
+    if (!act) return;
     event.preventDefault();
+    act();
   };
 
+  const drawn = shown.map((one, index) => ({ ...one, index })).slice(range.first, range.last);
+  if (shown[inTab] && (inTab < range.first || inTab >= range.last)) drawn.push({ ...shown[inTab], index: inTab });
   return (
-    <ul ref={own} class="branches-tree" role="tree" aria-label="Branches" onKeyDown={onKeyDown}>
-      {shown.map((one) => {
-        if ("gap" in one) {
-          const id = `gap ${one.gap}`;
-          return (
-            <li
-              key={id}
-              role="treeitem"
-              aria-level={one.lane + 1}
-              class={`branches-row branches-${one.state}`}
-              data-row={id}
-              tabIndex={inTab === id ? 0 : -1}
-              onClick={() => void (gaps.value = new Set(gaps.peek()).add(one.gap))}
+    <ul ref={own} class="branches-tree" role="tree" aria-label="Branches" style={{ height: `${shown.length * HEIGHT}px` }} onKeyDown={onKeyDown}>
+      {drawn.map(({ row, isFolded, index }) => (
+        <li
+          key={row.id}
+          role="treeitem"
+          aria-level={row.lane + 1}
+          aria-posinset={index + 1}
+          aria-setsize={shown.length}
+          aria-expanded={isFolded === null ? undefined : !isFolded}
+          aria-selected={present === row.id}
+          class={`branches-row branches-${row.state}${present === row.id ? " branches-chosen" : ""}`}
+          data-index={index}
+          tabIndex={inTab === index ? 0 : -1}
+          style={{ height: `${HEIGHT}px`, transform: `translateY(${index * HEIGHT}px)` }}
+          onClick={(event) => {
+            if (!(event.target as Element).closest("a, button")) open(row);
+          }}
+        >
+          <Lanes
+            width={width}
+            lane={row.lane}
+            beside={row.beside}
+            from={row.from}
+            mark={markOf(row)}
+            hasAbove={row.hasAbove}
+            hasBelow={row.hasBelow && !isFolded}
+          />
+          <span class="branches-text" title={titleOf(row)}>
+            {row.checkpoints.map((point) => (
+              <span key={point.name} class="branches-checkpoint">
+                <bdi>{point.name}</bdi>
+                {point.snapshot && <span class="branches-files"> with files</span>}
+              </span>
+            ))}
+            {textOf(row)}
+          </span>
+          {row.heads.map((id) =>
+            id === tree.session ? (
+              <span key={id} class="branches-now">
+                present
+              </span>
+            ) : (
+              <a key={id} class="branches-session" href={to.session(id)} title={`Open ${id}`} tabIndex={inTab === index ? 0 : -1}>
+                {nameOf(family, id)}
+              </a>
+            ),
+          )}
+          {isFolded !== null && (
+            <button
+              type="button"
+              class="quiet branches-fold"
+              tabIndex={-1}
+              aria-label={isFolded ? "Unfold this branch" : "Fold this branch"}
+              onClick={() => setOpen(row, isFolded)}
             >
-              <Lanes width={width} lane={one.lane} beside={one.beside} from={null} state={one.state} mark="gap" hasAbove hasBelow />
-              <span class="branches-more">Show {plural(one.rows, "more point")}</span>
-            </li>
-          );
-        }
-        const { row, isFolded } = one;
-        return (
-          <li
-            key={row.id}
-            role="treeitem"
-            aria-level={row.lane + 1}
-            aria-expanded={isFolded === null ? undefined : !isFolded}
-            aria-selected={present === row.id}
-            class={`branches-row branches-${row.state}${present === row.id ? " branches-chosen" : ""}`}
-            data-row={row.id}
-            tabIndex={inTab === row.id ? 0 : -1}
-            onClick={(event) => {
-              if (!(event.target as Element).closest("a, button")) open(row);
-            }}
-          >
-            <Lanes
-              width={width}
-              lane={row.lane}
-              beside={row.beside}
-              from={row.from}
-              state={row.state}
-              mark={markOf(row)}
-              hasAbove={row.hasAbove}
-              hasBelow={row.hasBelow && !isFolded}
-            />
-            <span class="branches-text" title={titleOf(row)}>
-              {row.checkpoints.map((point) => (
-                <span key={point.name} class="branches-checkpoint">
-                  <bdi>{point.name}</bdi>
-                  {point.snapshot && <span class="branches-files"> with files</span>}
-                </span>
-              ))}
-              {textOf(row)}
-            </span>
-            {row.heads.map((id) =>
-              id === tree.session ? (
-                <span key={id} class="branches-now">
-                  present
-                </span>
-              ) : (
-                <a key={id} class="branches-session" href={to.session(id)} title={`Open ${id}`} tabIndex={inTab === row.id ? 0 : -1}>
-                  {nameOf(family, id)}
-                </a>
-              ),
-            )}
-            {isFolded !== null && (
-              <button
-                type="button"
-                class="quiet branches-fold"
-                tabIndex={-1}
-                aria-label={isFolded ? "Unfold this branch" : "Fold this branch"}
-                onClick={() => setOpen(row, isFolded)}
-              >
-                {isFolded ? "▸" : "▾"}
-              </button>
-            )}
-          </li>
-        );
-      })}
+              {isFolded ? "▸" : "▾"}
+            </button>
+          )}
+        </li>
+      ))}
     </ul>
   );
+}
+
+// -- only what is in sight is in the document: all rows have one height
+
+const BEYOND = 10;
+
+const frameOf = (list: HTMLElement): HTMLElement => list.closest<HTMLElement>(".panel-content")!;
+
+/** Which rows are in sight. */
+function useRange(own: { current: HTMLUListElement | null }, count: number): { first: number; last: number } {
+  const [range, setRange] = useState({ first: 0, last: 40 });
+  useEffect(() => {
+    const list = own.current!;
+    const frame = frameOf(list);
+    const look = () => {
+      const above = frame.getBoundingClientRect().top - list.getBoundingClientRect().top;
+      const first = Math.max(0, Math.floor(above / HEIGHT) - BEYOND);
+      const last = Math.ceil((above + frame.clientHeight) / HEIGHT) + BEYOND;
+      setRange((before) => (before.first === first && before.last === last ? before : { first, last }));
+    };
+    look();
+    const observer = new ResizeObserver(look);
+    observer.observe(frame);
+    frame.addEventListener("scroll", look);
+    return () => {
+      observer.disconnect();
+      frame.removeEventListener("scroll", look);
+    };
+  }, [count]);
+  return range;
+}
+
+/** Scroll until a row is in sight. What can be done stays above the rows. */
+function reveal(list: HTMLElement, index: number): void {
+  if (index < 0) return;
+  const frame = frameOf(list);
+  const actions = frame.querySelector<HTMLElement>(".branches-actions")?.offsetHeight ?? 0;
+  const top = list.getBoundingClientRect().top - frame.getBoundingClientRect().top + index * HEIGHT;
+  if (top < actions) frame.scrollTop += top - actions;
+  else if (top + HEIGHT > frame.clientHeight) frame.scrollTop += top + HEIGHT - frame.clientHeight;
 }
 
 /** A fork has the title of its base until it gets its own: then the id says more. */
@@ -184,8 +193,10 @@ function nameOf(family: Family, id: string): string {
   return title && title !== current.value?.title ? title : id;
 }
 
+const MARKS: Record<string, string> = { compaction: "Compaction", truncation: "Truncation" };
+
 function textOf(row: Row): string {
-  if (row.point) return row.point.kind === "compaction" ? `Compaction: ${row.point.text}` : row.point.text;
+  if (row.point) return [MARKS[row.point.kind], row.point.text].filter(Boolean).join(": ");
   if (row.id === "start") return "Start";
   if (row.checkpoints.length || row.heads.length) return "";
   return row.entries > 1 ? plural(row.entries, "entry", "entries") : `Entry ${row.position}`;
@@ -203,13 +214,12 @@ function titleOf(row: Row): string {
 }
 
 /** The row of an entry, or of the last one before it on the same branch. */
-function nearest(shown: readonly (Shown | Gap)[], id: string): string | null {
+function nearest(shown: readonly Shown[], id: string): string | null {
   const dot = id.lastIndexOf(".");
   const branch = id.slice(0, dot + 1);
   const position = Number(id.slice(dot + 1));
   let found: Row | null = null;
   for (const one of shown) {
-    if ("gap" in one) continue;
     if (one.row.id === id) return id;
     const isBefore = one.row.id.startsWith(branch) && one.row.position <= position;
     if (dot > 0 && isBefore && (found === null || one.row.position > found.position)) found = one.row;
@@ -218,20 +228,19 @@ function nearest(shown: readonly (Shown | Gap)[], id: string): string | null {
 }
 
 /** The row from which the branch of another one leaves. */
-function parentOf(shown: readonly (Shown | Gap)[], index: number): number {
-  const lane = (one: Shown | Gap) => ("gap" in one ? one.lane : one.row.lane);
-  const own = lane(shown[index]!);
-  for (let at = index - 1; at >= 0; at--) if (lane(shown[at]!) < own) return at;
-  return own === 0 ? 0 : index;
+function parentOf(shown: readonly Shown[], index: number): number {
+  const { lane } = shown[index]!.row;
+  const found = shown.findLastIndex((one, at) => at < index && one.row.lane < lane);
+  return found < 0 && lane > 0 ? index : Math.max(0, found);
 }
 
 // -- the drawing
 
-type Mark = "prompt" | "checkpoint" | "compaction" | "head" | "gap" | "plain";
+type Mark = "prompt" | "checkpoint" | "compaction" | "head" | "plain";
 
 function markOf(row: Row): Mark {
   if (row.checkpoints.length) return "checkpoint";
-  if (row.point) return row.point.kind === "compaction" ? "compaction" : "prompt";
+  if (row.point) return row.point.kind in MARKS ? "compaction" : "prompt";
   return row.heads.length ? "head" : "plain";
 }
 
@@ -240,7 +249,6 @@ interface LanesProps {
   lane: number;
   beside: readonly boolean[];
   from: number | null;
-  state: State;
   mark: Mark;
   hasAbove: boolean;
   hasBelow: boolean;
@@ -254,16 +262,14 @@ function Lanes({ width, lane, beside, from, mark, hasAbove, hasBelow }: LanesPro
       {beside.map((goesOn, index) => goesOn && <path key={index} class={index === 0 ? "branches-main" : undefined} d={`M${x(index)} 0V${HEIGHT}`} />)}
       {from !== null && <path class="branches-own" d={`M${x(from)} 0C${x(from)} ${middle} ${x(from)} ${middle} ${at} ${middle}`} />}
       {hasAbove && <path class="branches-own" d={`M${at} 0V${middle}`} />}
-      {hasBelow && <path class={mark === "gap" ? "branches-own branches-dashed" : "branches-own"} d={`M${at} ${middle}V${HEIGHT}`} />}
+      {hasBelow && <path class="branches-own" d={`M${at} ${middle}V${HEIGHT}`} />}
       <Point mark={mark} at={at} middle={middle} />
     </svg>
   );
 }
 
-function Point({ mark, at, middle }: { mark: Mark; at: number; middle: number }): JSX.Element | null {
+function Point({ mark, at, middle }: { mark: Mark; at: number; middle: number }): JSX.Element {
   switch (mark) {
-    case "gap":
-      return null;
     case "checkpoint":
       return <path class="branches-point branches-diamond" d={`M${at} ${middle - 6}l6 6l-6 6l-6 -6z`} />;
     case "compaction":

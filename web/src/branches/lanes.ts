@@ -228,42 +228,19 @@ export interface Shown {
   isFolded: boolean | null;
 }
 
-export interface Gap {
-  /** Names it, to unfold it. */
-  gap: string;
-  rows: number;
-  lane: number;
-  beside: readonly boolean[];
-  state: State;
-}
-
+/** With more rows, branches are folded until somebody unfolds them. */
 const FEW = 80;
-const KEPT = 20;
 
-/** The rows that are drawn: branches that are folded without what is on them, and long runs without their middle. */
-export function shownOf(rows: readonly Row[], isOpen: (row: Row) => boolean | null, opened: ReadonlySet<string>): (Shown | Gap)[] {
-  const found: (Shown | Gap)[] = [];
-  let run: Shown[] = [];
-  const flush = () => {
-    const name = run[0]?.row.id ?? "";
-    if (run.length > FEW && !opened.has(name)) {
-      const { lane, beside, state } = run[KEPT]!.row;
-      found.push(...run.slice(0, KEPT), { gap: name, rows: run.length - 2 * KEPT, lane, beside, state }, ...run.slice(-KEPT));
-    } else found.push(...run);
-    run = [];
-  };
+/** The rows that are shown: branches that are folded without what is on them. */
+export function shownOf(rows: readonly Row[], isOpen: (row: Row) => boolean | null): Shown[] {
+  const found: Shown[] = [];
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index]!;
-    let end = index + 1;
-    if (row.from !== null) while (end < rows.length && isInside(rows[end]!, row)) end++;
-    const isFolded = end > index + 1 ? !(isOpen(row) ?? rows.length <= FEW) : null;
-    const isPlain = !row.heads.length && !row.checkpoints.length && row.from === null;
-    if (!isPlain || (run.length && run[0]!.row.lane !== row.lane)) flush();
-    if (isPlain) run.push({ row, isFolded });
-    else found.push({ row, isFolded });
-    if (isFolded) index = end - 1;
+    const next = rows[index + 1];
+    const isFolded = row.from !== null && next && isInside(next, row) ? !(isOpen(row) ?? rows.length <= FEW) : null;
+    found.push({ row, isFolded });
+    if (isFolded) while (index + 1 < rows.length && isInside(rows[index + 1]!, row)) index++;
   }
-  flush();
   return found;
 }
 

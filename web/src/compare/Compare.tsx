@@ -89,7 +89,9 @@ function Result({ found }: { found: Comparison }): JSX.Element {
 function Column({ name, path }: { name: string; path: ComparedPath }): JSX.Element {
   return (
     <section class="compare-column" aria-label={`${name}: ${path.title ?? path.session}`}>
-      <h2 class="compare-title">{plural(path.entries_after, "entry", "entries")} of its own</h2>
+      <h2 class="compare-title">
+        {name}: {plural(path.entries_after, "entry", "entries")} of its own
+      </h2>
       {path.entries_after > 0 ? <Side path={path} /> : <p class="compare-note">This path ends where the other one goes on.</p>}
     </section>
   );

@@ -96,7 +96,7 @@ function One({ entry, blocks, results, isFirst, link }: Folded & { isFirst: bool
   const speaker = entry.speaker ?? "other";
   return (
     <article class={`compare-entry compare-by-${speaker} ${speaker}`} aria-label={`${NAMES[speaker]}, entry ${entry.position}`}>
-      <header>
+      <header class={isFirst ? undefined : "compare-later"}>
         {isFirst && <b>{NAMES[speaker]}</b>}
         <a href={link} title={`Entry ${entry.position}, ${exact(entry.at)}`}>
           {clock(entry.at)}

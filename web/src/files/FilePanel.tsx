@@ -3,10 +3,11 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { session as at } from "../api/client";
 import type { Outline, Point } from "../api/trees";
-import type { SessionInfo } from "../api/types";
+import type { Page, SessionInfo } from "../api/types";
 import { go, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { chosenPoint } from "../branches/moves";
+import { plural } from "../parts/numbers";
 import { useRead } from "../parts/read";
 import { ago, exact } from "../parts/time";
 import { Changes } from "./Changes";
@@ -49,12 +50,14 @@ export function FilePanel({ session }: { session: SessionInfo }): JSX.Element {
           <li key={`${one.entry} ${one.name}`}>
             <button
               type="button"
+              ref={number === index ? shown : undefined}
               class="quiet files-step"
               aria-current={number === index ? "step" : undefined}
               title={`Entry ${one.position}, ${exact(one.at)}`}
               onClick={() => go(to.here({ step: one.snapshot, against: null, file: null }), { replace: true })}
             >
               <b>{one.name}</b>
+              {number > 0 && steps.length - number <= COUNTED && <Count a={steps[number - 1]!.snapshot} b={one.snapshot} />}
               <small>{ago(one.at)}</small>
             </button>
           </li>
@@ -67,6 +70,18 @@ export function FilePanel({ session }: { session: SessionInfo }): JSX.Element {
       )}
     </>
   );
+}
+
+const shown = (step: HTMLElement | null): void => step?.scrollIntoView({ block: "nearest" });
+
+/** So many of the last steps say how many files changed. */
+const COUNTED = 12;
+const MOST = 100;
+
+function Count({ a, b }: { a: string; b: string }): JSX.Element | null {
+  const { value } = useRead<Page<unknown>>(a === b ? null : "/diff", { a, b, limit: MOST });
+  if (!value) return null;
+  return <small>{value.cursor === null ? plural(value.data.length, "file") : `over ${MOST} files`}</small>;
 }
 
 function NoSteps({ id }: { id: string }): JSX.Element {
@@ -103,7 +118,7 @@ function OneStep({ session, steps, index }: { session: SessionInfo; steps: reado
   return (
     <section aria-label={`Files at ${step.name}`}>
       <h3 class="files-title">
-        {step.name} <a href={to.here({}, step.entry)}>entry {step.position}</a>
+        {step.name} {step.position >= 0 && <a href={to.here({}, step.entry)}>entry {step.position}</a>}
       </h3>
       <div class="files-row">
         <button type="button" aria-pressed={!showsAll} onClick={() => setAll(false)}>

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { place, to } from "../app/router";
+import { go, place, to } from "../app/router";
 import { mayWrite } from "../app/state";
 import { money, plural } from "../parts/numbers";
 import { Popover } from "../parts/Popover";
@@ -150,6 +150,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
                   ["Rename", () => void (renaming.value = row.id)],
                   ["Tags…", () => void (tagging.value = row)],
                   [isStarred(row) ? "Take the star away" : "Star", () => void star(row)],
+                  ["Compare…", () => go(compareWith(row.id))],
                   ["Move to the trash", () => void trash(row)],
                 ] as const).map(([title, act]) => (
                   <li key={title}>
@@ -165,6 +166,12 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
       )}
     </div>
   );
+}
+
+/** The comparison with the session that is open, or that was chosen for one already; else the other is chosen there. */
+function compareWith(id: string): string {
+  const other = place.peek().id ?? place.peek().query.get("a");
+  return to.compare(other === null || other === id ? { a: id } : { a: other, b: id });
 }
 
 function Tags({ row }: { row: Row }): JSX.Element | null {
