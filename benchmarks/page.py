@@ -12,7 +12,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -43,6 +43,10 @@ HEAP: Final = 150e6
 LIST_ROW: Final = "#list li"
 ENTRY: Final = "#transcript article"
 LAST: Final = "This is the last message of a long session."
+_LAST: Final = (
+    f"() => {{ const all = [...document.querySelectorAll({ENTRY!r})];"
+    f" return __usable(all.findLast((one) => one.textContent.includes({LAST!r}))); }}"
+)
 AGENTS: Final = ("claude-code", "codex", "gemini-cli", "opencode", "aider")
 MODELS: Final = ("claude-sonnet-4-5", "gpt-5-codex", "gemini-2.5-pro", "claude-opus-4-5", "gpt-5")
 
@@ -215,14 +219,10 @@ async def session(lab: Lab, browser: Browser, details: dict[str, Any]) -> list[R
 async def long_session(lab: Lab, context: BrowserContext, count: int, details: dict[str, Any]) -> list[Row]:
     rounds = lab.pick(7, 3)
     name = f"{count:,} messages"
-    last = (
-        f"__look('last', () => {{ const all = [...document.querySelectorAll({ENTRY!r})];"
-        f" return __usable(all.findLast((one) => one.textContent.includes({LAST!r}))); }})"
-    )
     opened: list[float] = []
     for number in range(rounds + 1):
         page = await context.new_page()
-        await page.add_init_script(last)
+        await page.add_init_script(f"__look('last', {_LAST})")
         await page.goto(f"/s/{SESSION}")
         took = await seen(page, "last")
         if number:  # the first one warms up the server
@@ -239,8 +239,10 @@ async def long_session(lab: Lab, context: BrowserContext, count: int, details: d
     held = max(held, await heap(page))
     await page.close()
     middle = await jumps(lab, context, count)
+    by_click = await clicked(lab, context)
     return [
         within(f"{name}: last entry usable", opened, USABLE, details),
+        within(f"{name}: the same, by a click in the list", by_click, USABLE, details),
         within(f"{name}: an entry in the middle, by its address", middle, USABLE, details),
         within(f"{name}: from the end to the start, by keys", [top], USABLE, details),
         smooth(f"{name}: scrolling", frames.rate, frames.late(33.4)),
@@ -268,14 +270,30 @@ def selector_of(entry: dict[str, Any]) -> str:
     return f"#transcript [data-entry='{entry['id']}']"
 
 
+async def clicked(lab: Lab, context: BrowserContext) -> list[float]:
+    """From the list, as people open a session."""
+    times: list[float] = []
+    for _ in range(lab.pick(5, 2)):
+        page = await context.new_page()
+        await page.goto("/")
+        row = page.locator(f"{LIST_ROW} a").first
+        await row.wait_for()
+        times.append(await after(page, "last", _LAST, row.click()))
+        await page.close()
+    return times
+
+
 async def to_the_top(page: Page) -> float:
-    await page.evaluate(
-        "(entry) => { window.__seen = {}; window.__from = performance.now();"
-        " __look('top', () => __usable(document.querySelector(`${entry}[aria-posinset='1']`))); }",
-        ENTRY,
-    )
-    await page.keyboard.type("gg")
-    took = await seen(page, "top")
+    first = f"{ENTRY}[aria-posinset='1']"
+    top = f"() => __usable(document.querySelector({first!r}))"
+    return await after(page, "top", top, page.keyboard.type("gg"))
+
+
+async def after(page: Page, name: str, found: str, act: Awaitable[None]) -> float:
+    """Seconds from when a person does something until it is there."""
+    await page.evaluate(f"() => {{ window.__from = performance.now(); __look({name!r}, {found}); }}")
+    await act
+    took = await seen(page, name)
     began: float = await page.evaluate("window.__from")
     return took - began / 1000
 
