@@ -65,7 +65,7 @@ function Result({ found }: { found: Comparison }): JSX.Element {
   return (
     <>
       {common.entries > 0 ? (
-        <Common session={a.session} head={entryId(a.head)} entries={common.entries} />
+        <Common session={a.session} head={entryId(a.head)} last={a.shared!} entries={common.entries} />
       ) : (
         <p class="compare-note">They have no entries in common.</p>
       )}

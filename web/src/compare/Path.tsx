@@ -13,10 +13,18 @@ import { clock, exact } from "../parts/time";
 const PAGE = 30;
 const LINES = 100;
 
+interface CommonProps {
+  session: string;
+  head: string;
+  /** The last entry that is shared; behind it there may be none. */
+  last: string;
+  entries: number;
+}
+
 /** What the two paths share: one line that says how much, and one for each entry when it is unfolded. */
-export function Common({ session, head, entries: count }: { session: string; head: string; entries: number }): JSX.Element {
+export function Common({ session, head, last, entries: count }: CommonProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
-  const query = { at: head, before: count, view: "line", limit: LINES };
+  const query = { at: last, view: "line", limit: LINES };
   const { value: entries, why, more } = usePages<Entry>(isOpen ? at(session, "/entries") : null, query);
   return (
     <section class="compare-common" aria-label="In common">
