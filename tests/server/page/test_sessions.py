@@ -243,6 +243,12 @@ def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit
     choose("date", "Last 7 days")
     page.wait_for_url("**/?since=7d")
     length(page, 3)
+    page.locator("#filter-date").click()
+    page.get_by_label("From").fill("2026-01-02")
+    page.get_by_label("To").fill("2026-01-03")
+    page.wait_for_url("**/?since=2026-01-02&until=2026-01-04")
+    page.get_by_text("No session is like that.").wait_for()
+    page.get_by_label("Date: 2026-01-02 – 2026-01-03").wait_for()
 
 
 def test_a_session_comes_and_goes_as_it_answers_to_the_filters(server: Running, visit: Visit) -> None:
@@ -351,8 +357,10 @@ def test_the_trash_takes_subagents_along_and_undo_brings_all_back(server: Runnin
 def test_the_trash_shows_what_is_in_it_and_gives_it_back(server: Running, visit: Visit) -> None:
     store = server.store
     say(store, "a", title="Alpha")
+    say(store, "sub", title="Its subagent", metadata={"parent": "a"})
     say(store, "b", title="Beta")
-    store.delete("a")
+    for id in ("sub", "a"):
+        store.delete(id)
     page = visit()
     length(page, 1)
     page.get_by_role("link", name="Trash").click()
@@ -361,6 +369,7 @@ def test_the_trash_shows_what_is_in_it_and_gives_it_back(server: Running, visit:
     page.get_by_role("button", name="Restore Alpha").click()
     page.get_by_text("The trash is empty.").wait_for()
     assert store.get("a").info.title == "Alpha"
+    assert store.get("sub").info.parent == "a"
     page.get_by_role("link", name="Back to the sessions").click()
     length(page, 2)
 

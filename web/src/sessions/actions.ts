@@ -51,8 +51,8 @@ export function rename(id: string, title: string): Promise<void> {
   return change(id, { title: title.trim() || null });
 }
 
-/** Of a session, all of them: the nearest first. */
-async function subagentsOf(id: string): Promise<string[]> {
+/** Of a session, all of them: the nearest first. `deleted`: those in the trash. */
+async function subagentsOf(id: string, deleted = false): Promise<string[]> {
   const found: string[] = [];
   const waiting = [id];
   const seen = new Set(waiting);
@@ -60,7 +60,7 @@ async function subagentsOf(id: string): Promise<string[]> {
     const parent = waiting.shift()!;
     let cursor: string | null = null;
     do {
-      const page: Page<SessionInfo> = await get("/sessions", { parent, limit: 200, cursor });
+      const page: Page<SessionInfo> = await get("/sessions", { parent, deleted, limit: 200, cursor });
       for (const { id: child } of page.data) {
         if (seen.has(child)) continue;
         seen.add(child);
@@ -106,6 +106,12 @@ export async function restore(ids: readonly string[]): Promise<boolean> {
     told(error);
     return false;
   }
+}
+
+/** Bring a session back, and the subagents that are in the trash too. */
+export async function restoreFamily(id: string): Promise<void> {
+  const subagents = await subagentsOf(id, true).catch(() => []);
+  await restore([id, ...subagents]);
 }
 
 /** The session that keys act on: the one in the list that has the focus, else the one that is shown. */
