@@ -152,6 +152,19 @@ def test_days_are_those_of_the_browser(
     figure(page, "Cost", "$1.50")
 
 
+def test_a_server_that_knows_no_time_zones_shows_days_all_the_same(
+    busy: clew.Store, visit: Visit, monkeypatch: pytest.MonkeyPatch, problems: list[str]
+) -> None:
+    def unknown(name: str) -> None:
+        raise KeyError(name)
+
+    monkeypatch.setattr("clew.server.routes.streams.ZoneInfo", unknown)
+    page = visit("/usage")
+    figure(page, "Cost", "$3.75")
+    assert page.locator(".usage-bars").get_by_role("link").count() == 30
+    problems[:] = [one for one in problems if "422" not in one]
+
+
 def test_the_bars_can_be_walked_with_the_keyboard(busy: clew.Store, visit: Visit) -> None:
     page = visit("/usage?period=7")
     bars = page.locator(".usage-bars")

@@ -62,7 +62,7 @@ export function DayChart({ groups, first, last, measure, chosen }: Props): JSX.E
   const top = roundUp(Math.max(...bars.map((bar) => size(bar.totals, measure))));
   const hasChoice = chosen.since !== null || chosen.until !== null;
   const isChosen = (bar: Bar) =>
-    hasChoice && (chosen.since === null || bar.since >= chosen.since) && (chosen.until === null || bar.since < chosen.until);
+    hasChoice && (chosen.since === null || bar.until > chosen.since) && (chosen.until === null || bar.since < chosen.until);
   const title = `${measure === "cost" ? "Cost" : measure === "tokens" ? "Tokens" : "Calls"} by ${unit}`;
   const seen = pointed === null ? undefined : bars[pointed];
   // One stop of the Tab key for all bars; the arrows go from bar to bar.

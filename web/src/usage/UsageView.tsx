@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { get, me, session as at } from "../api/client";
+import { type ApiError, get, me, session as at } from "../api/client";
 import type { SessionInfo, UsageReport } from "../api/types";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
@@ -114,7 +114,11 @@ async function load(asked: Asked, signal: AbortSignal, tell: (found: Reports) =>
     tell({ [by]: await get<UsageReport>("/usage", { ...query, by }, signal) });
   };
   await Promise.all([
-    read("day", ofPeriod(asked)),
+    read("day", ofPeriod(asked)).catch((error: ApiError) => {
+      if (error.status !== 422) throw error;
+      // The machine of the server may have no table of time zones: days of UTC are better than none.
+      return read("day", { ...ofPeriod(asked), tz: null });
+    }),
     ...GROUPED.map((by) => {
       const isSession = by === "session";
       return read(by, { ...ofChoice(asked), limit: isSession ? MOST_SESSIONS : MOST, subagents: isSession && !isBound ? true : null });

@@ -48,7 +48,6 @@ export function firstDay(asked: Asked, today = dayOf(new Date())): string | null
 }
 
 const filters = (asked: Asked) => ({
-  tz: zone,
   model: asked.model,
   agent: asked.agent,
   project: asked.project,
@@ -57,7 +56,7 @@ const filters = (asked: Asked) => ({
 
 /** Of the chart: the whole period. */
 export function ofPeriod(asked: Asked) {
-  return { ...filters(asked), since: momentOf(firstDay(asked)) };
+  return { ...filters(asked), since: momentOf(firstDay(asked)), tz: zone };
 }
 
 /** Of the sums: what is chosen of it. */
