@@ -171,6 +171,7 @@ export class Reading {
 
   private onChange(pages: ReadonlySet<number>): void {
     const { heights } = this.scroller;
+    this.scroller.catchUp();
     if (heights.length === 0) this.guess(pages);
     heights.resize(this.path.length, this.estimate);
     for (const page of pages) this.size(page);
@@ -214,6 +215,7 @@ export class Reading {
   /** Something else is hidden now. */
   private filter(): void {
     const { heights } = this.scroller;
+    this.scroller.catchUp();
     this.revealed.clear();
     const loaded = new Set(this.path.loaded());
     this.guess(loaded);
@@ -420,6 +422,7 @@ export class Reading {
       const found = await get<{ data: OutlineItem[]; entries: number }>(session(this.id, "/outline"), query);
       if (this.isClosed || turn !== this.outlineTurn) return;
       this.outlined = found.entries;
+      this.scroller.catchUp();
       this.outline.value = [...this.outline.peek().filter((one) => one.position <= after), ...found.data];
       for (const one of found.data) if (one.kind === "checkpoint") this.size(pageOf(one.position));
       this.scroller.again();

@@ -44,13 +44,19 @@ export class Scroller {
 
   /** The reader scrolled, or we did. */
   onScroll(): void {
-    const top = this.element!.scrollTop;
-    if (Math.abs(top - this.expected) < 1.5) return;
+    if (this.catchUp()) this.draw();
+  }
+
+  /** Take the place to which the reader scrolled; false: it is where we left it. To be called before heights are
+   * changed: the event of the scrolling may come later. */
+  catchUp(): boolean {
+    const top = this.element?.scrollTop ?? this.expected;
+    if (Math.abs(top - this.expected) < 1.5) return false;
     this.expected = top;
     this.rounds = 0;
     this.anchor = this.isAtBottom() ? null : this.at(top);
     this.isAtEnd.value = this.anchor === null;
-    this.draw();
+    return true;
   }
 
   /** Show a row: at the top, in the middle, or only as far as needed. */
