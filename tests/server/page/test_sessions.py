@@ -103,6 +103,23 @@ def test_a_tab_behind_others_gives_its_stream_back_and_misses_nothing(server: Ru
     at(page, 1, "Meanwhile")
 
 
+def test_more_tabs_than_a_browser_has_connections(
+    server: Running, visit: Visit, context: BrowserContext
+) -> None:
+    """It has six to a server. Each tab follows its session; those behind give way to the one in front."""
+    for number in range(8):
+        say(server.store, f"s{number}", f"What was said in session {number}")
+    context.add_init_script("Object.defineProperty(document, 'hidden', { configurable: true, value: false })")
+    tabs = [visit("/s/s0")]
+    for number in range(1, 8):
+        tabs[-1].evaluate(HIDE, True)
+        tabs.append(context.new_page())
+        tabs[-1].goto(f"{server.url}/s/s{number}")
+        tabs[-1].locator("#transcript", has_text=f"What was said in session {number}").wait_for()
+    server.store.get("s7").append({"role": "user", "content": "And more"})
+    tabs[-1].locator("#transcript", has_text="And more").wait_for()
+
+
 def until(is_so: Callable[[], bool]) -> None:
     """Wait for the server."""
     end = time.monotonic() + 30

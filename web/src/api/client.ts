@@ -1,5 +1,6 @@
 // Requests to the server. The page has one secret at most: the token of a share, which stays in memory.
 import { signal } from "@preact/signals";
+import { awaited } from "./tabs";
 import type { Me, Problem } from "./types";
 
 export const root = document.querySelector<HTMLMetaElement>("meta[name='clew-root']")!.content;
@@ -83,14 +84,16 @@ export async function send(method: string, path: string, options: Options = {}):
   if (method !== "GET") given["Content-Type"] = method === "PATCH" ? "application/merge-patch+json" : "application/json";
   let answer: Response;
   try {
-    answer = await fetch(api + withQuery(path, options.query), {
-      method,
-      headers: given,
-      body: method === "GET" ? undefined : JSON.stringify(options.body ?? {}),
-      credentials: share === null ? "same-origin" : "omit",
-      redirect: "error",
-      signal: options.signal,
-    });
+    answer = await awaited(
+      fetch(api + withQuery(path, options.query), {
+        method,
+        headers: given,
+        body: method === "GET" ? undefined : JSON.stringify(options.body ?? {}),
+        credentials: share === null ? "same-origin" : "omit",
+        redirect: "error",
+        signal: options.signal,
+      }),
+    );
   } catch (error) {
     if (options.signal?.aborted) throw error;
     online.value = false;

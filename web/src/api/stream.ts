@@ -1,5 +1,6 @@
 // Server-sent events over fetch: EventSource cannot send the token of a share, nor say why it failed.
 import { api, failure, headers, isShare, online, withQuery } from "./client";
+import { awaited, onNeed } from "./tabs";
 
 export interface Frame {
   event: string;
@@ -21,9 +22,8 @@ interface Options {
 
 const FIRST_WAIT = 250;
 const LONGEST_WAIT = 5000;
-/** A browser has six connections to a server, for all tabs together. Tabs behind others give theirs back after a while,
- * or the seventh stream would wait for ever, and every request with it. */
-const BEHIND = 20_000;
+/** For so long a stream goes on in a tab that is not in front, unless another tab needs the connection. */
+const BEHIND = 600_000;
 /** The server says something every 15 seconds. A connection that is silent for longer is dead, though nobody said so:
  * the network went away, or the machine slept. */
 const SILENCE = 45_000;
@@ -40,14 +40,17 @@ export function follow(path: string, options: Options): () => void {
   let isResting = document.hidden;
   let rest = 0;
 
+  const giveBack = () => {
+    if (!document.hidden) return;
+    isResting = true;
+    hangUp();
+  };
+  const forget = onNeed(giveBack);
   // A laptop that wakes up, or a tab that is shown again, does not wait for the next try.
   const soon = () => {
     clearTimeout(rest);
     if (document.hidden) {
-      rest = window.setTimeout(() => {
-        isResting = true;
-        hangUp();
-      }, options.behind ?? BEHIND);
+      rest = window.setTimeout(giveBack, options.behind ?? BEHIND);
       return;
     }
     isResting = false;
@@ -60,6 +63,7 @@ export function follow(path: string, options: Options): () => void {
     document.removeEventListener("visibilitychange", soon);
     window.removeEventListener("online", soon);
     clearTimeout(rest);
+    forget();
     wake?.();
   });
 
@@ -83,13 +87,15 @@ export function follow(path: string, options: Options): () => void {
   async function listen(signal: AbortSignal, heard: () => void): Promise<void> {
     const given: Record<string, string> = { ...headers(), Accept: "text/event-stream" };
     if (lastId !== null) given["Last-Event-ID"] = lastId;
-    const answer = await fetch(api + withQuery(path, options.query), {
-      headers: given,
-      credentials: isShare() ? "omit" : "same-origin",
-      cache: "no-store",
-      redirect: "error",
-      signal,
-    });
+    const answer = await awaited(
+      fetch(api + withQuery(path, options.query), {
+        headers: given,
+        credentials: isShare() ? "omit" : "same-origin",
+        cache: "no-store",
+        redirect: "error",
+        signal,
+      }),
+    );
     if (!answer.ok) throw await failure(answer);
     online.value = true;
     wait = FIRST_WAIT;
