@@ -269,3 +269,18 @@ def test_on_a_phone_a_place_that_is_chosen_is_read_at_once(
     row(page, "One").click()
     page.get_by_role("tree").wait_for(state="detached")
     page.locator("#transcript").get_by_text("One").wait_for()
+
+
+def test_the_tree_grows_with_the_session(server: Running, visit: Visit) -> None:
+    session = server.store.session("login")
+    session.append(user("One"), assistant("1"))
+    page = visit("/s/login?panel=tree")
+    row(page, "One").wait_for()
+    session.append(user("And then?"))
+    row(page, "And then?").wait_for()
+    session.rewind(0)
+    session.append(user("Another way"))
+    row(page, "Another way").wait_for()
+    page.wait_for_function(
+        "[...document.querySelectorAll('.branches-left')].some((one) => one.textContent.includes('And then?'))"
+    )

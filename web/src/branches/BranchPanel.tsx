@@ -8,6 +8,7 @@ import { to } from "../app/router";
 import { cursor, mayWrite } from "../app/state";
 import { told } from "../app/toast";
 import { plural } from "../parts/numbers";
+import { useSlowly } from "../parts/read";
 import "./branches.css";
 import { BranchTree } from "./BranchTree";
 import { Family } from "./family";
@@ -17,9 +18,10 @@ import { chosenPoint, history } from "./moves";
 export function BranchPanel({ session }: { session: SessionInfo }): JSX.Element {
   const family = useMemo(() => new Family(session.id), [session.id]);
   const [isRead, setRead] = useState(false);
+  const version = useSlowly(`${session.hash} ${session.updated_at}`);
   useEffect(() => {
     family.load().then(() => setRead(true), told);
-  }, [family, session.hash, session.head.branch, session.head.position, session.updated_at]);
+  }, [family, version]);
   useEffect(() => () => family.stop(), [family]);
   const rows = useComputed(() => (family.tree.value ? rowsOf(family.tree.value, family.points.value) : []));
   const tree = family.tree.value;

@@ -11,13 +11,15 @@ import { current, mayRestore } from "../app/state";
 import { told, wordsOf } from "../app/toast";
 import { HowToAllow, Plan } from "../files/Plan";
 import { plural } from "../parts/numbers";
+import { useSlowly } from "../parts/read";
 import { asked, forkHere, readHistory, rewind, rewindHere, step, take, tried } from "./moves";
 
 export function Moves(): JSX.Element | null {
   const shown = current.value;
+  const version = useSlowly(`${shown?.hash} ${shown?.updated_at}`);
   useEffect(() => {
     if (shown) readHistory(shown.id).catch(() => undefined);
-  }, [shown?.id, shown?.head.branch, shown?.head.position, shown?.updated_at]);
+  }, [shown?.id, version]);
   useEffect(() => () => void (asked.value = null), [shown?.id]);
   useCommands(() => [
     { id: "fork-here", title: "Fork here", group: "Branches", keys: ["f"], run: () => tried(forkHere()) },

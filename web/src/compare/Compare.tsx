@@ -43,6 +43,11 @@ export function Compare(): JSX.Element {
         <button type="button" title="Swap the two sides (x)" disabled={!isChosen} onClick={swap}>
           Swap
         </button>
+        {found && (
+          <button type="button" onClick={() => document.getElementById("compare-files")?.scrollIntoView()}>
+            Files
+          </button>
+        )}
       </header>
       <div class="compare-sides">
         <Picker name="First" session={chosen.a} at={chosen.a_at} onChoose={(a, a_at) => set({ a, a_at })} />

@@ -8,7 +8,7 @@ import { go, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { chosenPoint } from "../branches/moves";
 import { plural } from "../parts/numbers";
-import { useRead } from "../parts/read";
+import { useRead, useSlowly } from "../parts/read";
 import { ago, exact } from "../parts/time";
 import { Changes } from "./Changes";
 import { FileDialog } from "./FileDialog";
@@ -34,7 +34,8 @@ function stepsOf(points: readonly Point[]): Step[] {
 export function FilePanel({ session }: { session: SessionInfo }): JSX.Element {
   const { query } = place.value;
   const branch = query.get("at");
-  const { value: outline, why } = useRead<Outline>(at(session.id, "/outline"), { at: branch }, [session.hash, session.updated_at]);
+  const version = useSlowly(`${session.hash} ${session.updated_at}`);
+  const { value: outline, why } = useRead<Outline>(at(session.id, "/outline"), { at: branch }, [version]);
   if (!mayFiles.value) return <p class="files-note">Your token may not read files. Sign in with one that has the scope files.</p>;
   if (!outline) return <p class="files-note">{why || "Reading…"}</p>;
   const steps = stepsOf(outline.data);
