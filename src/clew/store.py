@@ -593,7 +593,8 @@ class Store:
                 scope.end()
 
     def watch(self, after: str | None = None, *, wait: bool = True, every: float = 10.0) -> Iterator[Change]:
-        """What happens in the sessions of this store, by whatever process, in the order of its time.
+        """What happens in the sessions of this store, by whatever process, in the order of its time: to their
+        conversation, status, settings and usage.
 
         A change says where a session stands now: several appends in a row may be one change, and no change is
         missed. After a restart the changes of the last minute before the cursor are reported again.
