@@ -1,5 +1,5 @@
 // Trees of sessions, moves in them, paths that are compared, and files of snapshots, as the server tells them.
-import type { Head } from "./types";
+import type { Head, OutlineItem } from "./types";
 
 export interface Branch {
   id: string;
@@ -27,18 +27,8 @@ export interface Tree {
   children: Record<string, string>;
 }
 
-/** A place of a path that is worth going to. */
-export interface Point {
-  id: string;
-  position: number;
-  kind: "prompt" | "compaction" | "checkpoint" | string;
-  at: string;
-  text: string;
-  snapshot?: string | null;
-}
-
 export interface Outline {
-  data: Point[];
+  data: OutlineItem[];
   entries: number;
   head: Head;
 }

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { SessionInfo } from "../api/types";
 import { run } from "../app/commands";
 import { to } from "../app/router";
-import { cursor, mayWrite } from "../app/state";
+import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { plural } from "../parts/numbers";
 import { useSlowly } from "../parts/read";
@@ -13,7 +13,7 @@ import "./branches.css";
 import { BranchTree } from "./BranchTree";
 import { Family } from "./family";
 import { rowsOf } from "./lanes";
-import { chosenPoint, history } from "./moves";
+import { chosenPoint, history, whyNotWrite } from "./moves";
 
 export function BranchPanel({ session }: { session: SessionInfo }): JSX.Element {
   const family = useMemo(() => new Family(session.id), [session.id]);
@@ -43,7 +43,7 @@ export function BranchPanel({ session }: { session: SessionInfo }): JSX.Element 
 
 /** What can be done at the entry that is chosen. */
 function Actions({ session }: { session: SessionInfo }): JSX.Element {
-  const why = mayWrite.value ? undefined : "Your token only reads. Sign in with one that may write.";
+  const why = whyNotWrite.value;
   const point = chosenPoint.value;
   const isHead = point === null || point.position === session.head.position && point.branch === session.head.branch;
   const where = point === null ? "the end" : `entry ${point.position}`;
@@ -64,7 +64,7 @@ function Actions({ session }: { session: SessionInfo }): JSX.Element {
     <div class="branches-actions" role="group" aria-label={`What to do at ${where}`}>
       <p class="branches-where">
         {cursor.value === null && point === null ? "At the end of the path" : `At ${where}`}
-        {!mayWrite.value && <span> · read only</span>}
+        {why !== undefined && <span> · read only</span>}
       </p>
       {button("fork-here", "Fork here", "f", why)}
       {button("rewind-here", "Rewind to here", "R", why ?? (isHead ? "The session stands here already. Choose an earlier entry." : undefined))}

@@ -1,8 +1,8 @@
 // What the panel knows of a session's tree: read when it is shown, and again when the session changes.
 import { signal } from "@preact/signals";
 import { get, session as at } from "../api/client";
-import type { Outline, Point, Tree } from "../api/trees";
-import { entryId, type SessionInfo } from "../api/types";
+import type { Outline, Tree } from "../api/trees";
+import { entryId, type OutlineItem, type SessionInfo } from "../api/types";
 import { leaves } from "./lanes";
 
 /** So many branches, and relatives, are read at once; the others when they are unfolded. */
@@ -11,7 +11,7 @@ const EAGER = 12;
 export class Family {
   readonly tree = signal<Tree | null>(null);
   /** Prompts, compactions and so on, by the ids of their entries. */
-  readonly points = signal<ReadonlyMap<string, Point>>(new Map());
+  readonly points = signal<ReadonlyMap<string, OutlineItem>>(new Map());
   /** Relatives, and subagents, as far as they were read. */
   readonly relatives = signal<ReadonlyMap<string, SessionInfo>>(new Map());
   private readonly over = new AbortController();

@@ -1,7 +1,7 @@
 // Lays the tree of a session out in lanes, oldest first. The path of the session runs straight down in the first
 // lane; what leaves it is drawn to the right, at once and whole: there are never more lanes than forks within forks.
-import { type Checkpoint, type Point, type Tree } from "../api/trees";
-import { entryId, type Head } from "../api/types";
+import type { Checkpoint, Tree } from "../api/trees";
+import { entryId, type Head, type OutlineItem } from "../api/types";
 
 /** On the path of the session, on that of a relative, or on no path any more. */
 export type State = "here" | "elsewhere" | "left";
@@ -19,7 +19,7 @@ export interface Row {
   hasBelow: boolean;
   state: State;
   /** The prompt, or the text of a compaction. */
-  point: Point | null;
+  point: OutlineItem | null;
   checkpoints: readonly Checkpoint[];
   /** The sessions that stand here. */
   heads: readonly string[];
@@ -57,7 +57,7 @@ export function leaves(tree: Tree): Head[] {
     .map((one) => ({ branch: one.id, position: one.last }));
 }
 
-export function rowsOf(tree: Tree, points: ReadonlyMap<string, Point>): Row[] {
+export function rowsOf(tree: Tree, points: ReadonlyMap<string, OutlineItem>): Row[] {
   return new Layout(tree, points).rows();
 }
 
@@ -75,7 +75,7 @@ class Layout {
 
   constructor(
     tree: Tree,
-    private readonly points: ReadonlyMap<string, Point>,
+    private readonly points: ReadonlyMap<string, OutlineItem>,
   ) {
     this.lasts = new Map(tree.branches.map((one) => [one.id, one.last]));
     this.here = reached([tree.heads[tree.session] ?? START], tree);

@@ -1,6 +1,6 @@
 // Fork, rewind, undo, redo: at the entry that is chosen, of the session that is shown.
 import { computed, signal } from "@preact/signals";
-import { get, post, session as at } from "../api/client";
+import { get, me, post, session as at } from "../api/client";
 import { headOf, type Move, type Moved } from "../api/trees";
 import { entryId, type Head, type Page, type SessionInfo } from "../api/types";
 import { run } from "../app/commands";
@@ -28,12 +28,18 @@ export async function readHistory(id: string): Promise<void> {
 export type Asked = { kind: "rewind"; point: Head } | { kind: "undo" | "redo"; plan: Moved };
 export const asked = signal<Asked | null>(null);
 
+/** Why nothing can be changed; undefined: it can. */
+export const whyNotWrite = computed(() => {
+  if (mayWrite.value) return undefined;
+  return me.value?.read_only ? "This server only reads: it was started so." : "Your token only reads. Sign in with one that may write.";
+});
+
 /** The session that may be changed; null, and a word about it, if there is none. */
 function changeable(): SessionInfo | null {
   const shown = current.peek();
   if (!shown) return null;
-  if (mayWrite.peek()) return shown;
-  toast("Your token only reads. Sign in with one that may write.", undefined, true);
+  if (whyNotWrite.peek() === undefined) return shown;
+  toast(whyNotWrite.peek()!, undefined, true);
   return null;
 }
 

@@ -2,8 +2,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { session as at } from "../api/client";
-import type { Outline, Point } from "../api/trees";
-import type { Page, SessionInfo } from "../api/types";
+import type { Outline } from "../api/trees";
+import type { OutlineItem, Page, SessionInfo } from "../api/types";
 import { go, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { chosenPoint } from "../branches/moves";
@@ -25,7 +25,7 @@ export interface Step {
   snapshot: string;
 }
 
-function stepsOf(points: readonly Point[]): Step[] {
+function stepsOf(points: readonly OutlineItem[]): Step[] {
   return points
     .filter((one) => one.kind === "checkpoint" && one.snapshot)
     .map((one) => ({ name: one.text, entry: one.id, position: one.position, at: one.at, snapshot: one.snapshot! }));
