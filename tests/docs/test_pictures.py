@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import all_pages
+from tools.pictures.page import VIEWS
 from tools.pictures.terminal import (
     LOOKS,
     PAGE,
@@ -50,7 +50,7 @@ def test_the_picture_of_a_page_shows_the_page_that_is_exported(env: dict[str, st
 
 def test_pictures_are_small_and_need_nothing_from_elsewhere() -> None:
     files = sorted(PICTURES.iterdir())
-    assert {f"{name}-{look}" for name in (*SCREENS, "page") for look in LOOKS} == {
+    assert {f"{name}-{look}" for name in (*SCREENS, "page", *VIEWS) for look in LOOKS} == {
         file.stem for file in files
     }
     for file in files:
@@ -61,9 +61,11 @@ def test_pictures_are_small_and_need_nothing_from_elsewhere() -> None:
 
 
 def test_every_picture_is_shown_on_a_page_in_both_forms() -> None:
-    page = (ROOT / "README.md").read_text("utf-8")
-    for file in PICTURES.iterdir():
-        assert f"docs/pictures/{file.name}" in page
-    for source, image in re.findall(r'srcset="(docs/[^"]+)".*?src="(docs/[^"]+)"', page, re.DOTALL):
-        assert Path(source.replace("-dark", "-light")) == Path(image)
-    assert len(re.findall(r"<img ", page)) == len(re.findall(r'<img alt="[^"]{20,}"', page))
+    shown: set[str] = set()
+    for page in all_pages():
+        text = page.read_text("utf-8")
+        for source, image in re.findall(r'srcset="([^"]+)".*?src="([^"]+)"', text, re.DOTALL):
+            assert source.replace("-dark", "-light") == image
+            shown |= {(page.parent / path).resolve().relative_to(PICTURES).name for path in (source, image)}
+        assert len(re.findall(r"<img ", text)) == len(re.findall(r'<img alt="[^"]{20,}"', text))
+    assert shown == {file.name for file in PICTURES.iterdir()}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOKS: Final = ("light", "dark")
 WIDE: Final = (1440, 900)
 PHONE: Final = (390, 844)
-PATIENCE: Final = 15_000
+PATIENCE: Final = 30_000
 
 
 _FONTS: Final = """<?xml version="1.0"?>
