@@ -16,7 +16,7 @@ from tests.server.conftest import Running
 from tests.server.page.conftest import sign_in
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page, Route
 
 Visit = Callable[..., "Page"]
 
@@ -472,6 +472,25 @@ def test_two_thousand_sessions_are_scrolled_with_few_rows_in_the_document(
     page.locator("#list a:focus", has_text="Session number 1999").wait_for()
     page.keyboard.press("ArrowDown")
     page.locator("#list a:focus", has_text="Session number 1998").wait_for()
+
+
+def test_the_last_session_that_was_read_stays_when_its_title_changes(
+    server: Running, visit: Visit, context: BrowserContext
+) -> None:
+    """The first page has fifty, and the next one does not come."""
+    for number in range(60):
+        say(server.store, f"s{number:02}", title=f"Number {number:02}")
+    held: list[Route] = []
+    context.route(re.compile("/sessions[?].*cursor="), lambda route: held.append(route))
+    page = visit()
+    at(page, 1, "Number 59")
+    page.locator(".sessions-scroll").evaluate("one => { one.scrollTop = one.scrollHeight; }")
+    at(page, 50, "Number 10")
+    server.store.get("s10").update(title="Another name")
+    at(page, 50, "Another name")
+    for route in held:
+        route.continue_()
+    at(page, 51, "Number 09")
 
 
 def test_what_comes_above_does_not_move_what_is_looked_at(server: Running, visit: Visit) -> None:

@@ -27,6 +27,8 @@ export class SessionList {
   private flat: readonly Row[] | null = null;
   private depths = new Map<string, number>();
   private cursor: string | null = null;
+  /** The last row of the last page that was read. */
+  private end: Row | null = null;
   private isReading = false;
   private over = new AbortController();
   private waiting = new Map<string, SessionInfo | null>();
@@ -105,6 +107,7 @@ export class SessionList {
         const row = rowOf(info);
         // One that went on meanwhile is at the front already.
         if (!this.byKey.has(keyOf(row))) this.put(row, this.rows.length);
+        this.end = row;
       }
       this.cursor = page.cursor;
       this.state.value = "ready";
@@ -243,12 +246,9 @@ export class SessionList {
     const same = this.byKey.get(keyOf(row));
     if (same) this.drop(same);
     if (!matches(row, this.filters)) return;
-    let index = this.rows.findIndex((one) => isBefore(row, one));
-    if (index < 0) {
-      if (this.hasMore) return; // it comes with its page
-      index = this.rows.length;
-    }
-    this.put(row, index);
+    if (this.hasMore && this.end && isBefore(this.end, row)) return; // it comes with its page
+    const index = this.rows.findIndex((one) => isBefore(row, one));
+    this.put(row, index < 0 ? this.rows.length : index);
   }
 
   /** A subagent: its parent's row counts it, and shows it if it is unfolded. */
