@@ -29,28 +29,31 @@ export function Sidebar(): JSX.Element {
   const list = listed.value;
   const isTrash = filters.value.deleted;
   return (
-    <nav class="sidebar sessions" aria-label="Sessions">
-      {isTrash ? (
-        <div class="sessions-head">
-          <h2>Trash</h2>
-          <a href={to.home({ deleted: null })}>Back to the sessions</a>
-        </div>
-      ) : (
-        <SearchField />
-      )}
-      <FilterBar />
-      <div class={isBusy ? "sessions-busy is-busy" : "sessions-busy"} />
-      {words.value !== "" && !isTrash ? <SearchResults list={list} words={words.value} /> : list && <List list={list} />}
-      {!isTrash && (
-        <footer class="sessions-foot">
-          <a href={to.home({ deleted: "true", q: null })}>Trash</a>
-          <button type="button" class="quiet" onClick={lookAtAll}>
-            Mark all as read
-          </button>
-        </footer>
-      )}
+    <>
+      <nav class="sidebar sessions" aria-label="Sessions">
+        {isTrash ? (
+          <div class="sessions-head">
+            <h2>Trash</h2>
+            <a href={to.home({ deleted: null })}>Back to the sessions</a>
+          </div>
+        ) : (
+          <SearchField />
+        )}
+        <FilterBar />
+        <div class={isBusy ? "sessions-busy is-busy" : "sessions-busy"} />
+        {words.value !== "" && !isTrash ? <SearchResults list={list} words={words.value} /> : list && <List list={list} />}
+        {!isTrash && (
+          <footer class="sessions-foot">
+            <a href={to.home({ deleted: "true", q: null })}>Trash</a>
+            <button type="button" class="quiet" onClick={lookAtAll}>
+              Mark all as read
+            </button>
+          </footer>
+        )}
+      </nav>
+      {/* Not inside: where the list is hidden, the dialog is not. */}
       {tagging.value && <TagDialog key={tagging.value.id} target={tagging.value} onClose={() => void (tagging.value = null)} />}
-    </nav>
+    </>
   );
 }
 

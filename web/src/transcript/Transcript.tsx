@@ -215,12 +215,18 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
     else toast("Choose an entry first: press j or k, or click on one.");
   };
   const take = (text: string, said: string) => copy(text).then(() => toast(said), told);
+  // Whoever goes from entry to entry is in the transcript from then on, wherever the focus was before.
+  const walking = (go: () => unknown) => () => {
+    const feed = document.getElementById("transcript");
+    if (!feed?.contains(document.activeElement)) feed?.focus({ preventScroll: true });
+    void go();
+  };
   const group = "Transcript";
   useCommands(() => [
-    { id: "next", title: "Next entry", group, keys: ["j"], run: () => void reading.step(1), inPalette: false },
-    { id: "previous", title: "Previous entry", group, keys: ["k"], run: () => void reading.step(-1), inPalette: false },
-    { id: "next-prompt", title: "Next prompt", group, keys: ["J"], run: () => void reading.prompt(1) },
-    { id: "previous-prompt", title: "Previous prompt", group, keys: ["K"], run: () => void reading.prompt(-1) },
+    { id: "next", title: "Next entry", group, keys: ["j"], run: walking(() => reading.step(1)), inPalette: false },
+    { id: "previous", title: "Previous entry", group, keys: ["k"], run: walking(() => reading.step(-1)), inPalette: false },
+    { id: "next-prompt", title: "Next prompt", group, keys: ["J"], run: walking(() => reading.prompt(1)) },
+    { id: "previous-prompt", title: "Previous prompt", group, keys: ["K"], run: walking(() => reading.prompt(-1)) },
     { id: "first", title: "To the beginning", group, keys: ["g g"], run: () => reading.scroller.toStart() },
     { id: "last", title: "To the end", group, keys: ["G"], run: () => reading.toEnd() },
     { id: "fold", title: "Fold or unfold the entry", group, keys: ["z"], run: withEntry((one) => reading.fold(one.position)) },
