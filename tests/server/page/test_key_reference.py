@@ -34,7 +34,7 @@ _SHEET = """() => [...document.querySelectorAll(".keysheet section")].map((secti
 
 
 def test_the_reference_has_every_key(server: Running, visit: Callable[..., Page]) -> None:
-    """Parts of a page offer their commands as they come: it is looked at until all are there, in any order."""
+    """Parts of a page offer their commands as they come: it is looked at until all are there."""
     for id in ("one", "other"):
         session = server.store.session(id)
         session.append({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello."})
