@@ -282,5 +282,5 @@ def test_the_tree_grows_with_the_session(server: Running, visit: Visit) -> None:
     session.append(user("Another way"))
     row(page, "Another way").wait_for()
     page.wait_for_function(
-        "[...document.querySelectorAll('.branches-left')].some((one) => one.textContent.includes('And then?'))"
+        "[...document.querySelectorAll('.branches-left')].some(one => one.textContent.includes('And then?'))"
     )
