@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_the_page_works_under_a_path(
     language: str,
 ) -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
-    with clew.open(tmp_path / "agents.db") as store, proxied(tmp_path, make, language) as (server, _):
+    with clew.open(tmp_path / "agents.db") as store, proxied(tmp_path, make, language) as (server, client):
         session = store.create(ODD, title="An odd one")
         session.append({"role": "user", "content": [{"type": "text", "text": "first words"}, image]})
         asked: list[str] = []
@@ -43,8 +44,25 @@ def test_the_page_works_under_a_path(
         page.locator("#transcript", has_text="said while you look").wait_for()
         page.reload()
         page.locator("#transcript", has_text="said while you look").wait_for()
-        page.go_back()
+        folder = tmp_path / "files"
+        folder.mkdir()
+        (folder / "ü #1?.txt").write_text("in the file")
+        session.checkpoint("kept", files=folder)
+        page.goto(f"{page.url}?panel=files&file={quote('ü #1?.txt')}")
+        page.locator("dialog", has_text="in the file").wait_for()
+        with page.expect_download() as started:
+            page.locator("dialog a", has_text="Download").click()
+        assert started.value.path().read_text() == "in the file"
+        page.keyboard.press("Escape")
+        page.goto(f"{server.url}/")
         page.locator("#list a", has_text="An odd one").wait_for()
+        shared = client.post("/api/v1/shares", json={"session": ODD, "live": True}).json()["url"]
+        guest = context.new_page()
+        guest.goto(shared)
+        guest.locator("#transcript", has_text="said while you look").wait_for()
+        session.append({"role": "assistant", "content": "said while a guest looks"})
+        guest.locator("#transcript", has_text="said while a guest looks").wait_for()
+        guest.close()
         own = server.url + "/"
         assert [url for url in asked if not url.startswith((own, "data:", "blob:"))] == []
         page.close()
