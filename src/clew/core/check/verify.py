@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.backends.rows import TAG, facets_of
+from clew.backends.rows import MODEL, TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck
 from clew.core.check.records import OF_SESSION, OF_STORE, StreamCheck, of_session, of_store
 from clew.core.check.scan import UNREADABLE, Read, rows_by_number, scan
@@ -237,8 +237,10 @@ class _TreeCheck:
 
 
 def _is_listed(reader: Reader, row: SessionRow) -> bool:
-    """Whether lists by its tags and metadata have it, some of these at a time."""
+    """Whether lists by its tags and metadata have it, some of these at a time. Lists by model are newer than
+    some stores: a session that these lack is not damaged."""
     facets = facets_of(reader.get_details(row.sid)) if row.deleted is None else []
+    facets = [facet for facet in facets if facet[0] != MODEL]
     return all(_is_listed_by(reader, row, facets[at : at + NEAR]) for at in range(0, len(facets), NEAR))
 
 
