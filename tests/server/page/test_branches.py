@@ -281,6 +281,4 @@ def test_the_tree_grows_with_the_session(server: Running, visit: Visit) -> None:
     session.rewind(0)
     session.append(user("Another way"))
     row(page, "Another way").wait_for()
-    page.wait_for_function(
-        "[...document.querySelectorAll('.branches-left')].some(one => one.textContent.includes('And then?'))"
-    )
+    page.locator(".branches-left", has_text="And then?").wait_for()
