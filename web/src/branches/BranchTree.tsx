@@ -55,8 +55,13 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
     const index = Math.max(0, Math.min(shown.length - 1, asked));
     focused.value = shown[index]!.row.id;
     reveal(own.current!, index);
-    // It is drawn by then: the row that has the focus always is.
-    requestAnimationFrame(() => own.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus({ preventScroll: true }));
+    const take = () => {
+      const found = own.current?.querySelector<HTMLElement>(`[data-index="${index}"]`);
+      found?.focus({ preventScroll: true });
+      return !!found;
+    };
+    // At once, or the next key would still go to the row before; a row that is not drawn yet is in the next frame.
+    if (!take()) requestAnimationFrame(take);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
