@@ -306,7 +306,8 @@ def test_s40_a_share_shows_the_hostile_session_and_nothing_else(
     page.goto(link(hostile.url, token))
     page.locator("#who", has_text="shared").wait_for()
     page.locator("#transcript", has_text=SHORT).wait_for()
-    assert harm(page) == []
+    assert walk(page) == []
+    assert turned_around(page) == []
     assert page.locator("#list").count() == 0
     paths = {url.removeprefix(hostile.url).partition("?")[0] for url in asked if url.startswith(hostile.url)}
     assert not [path for path in paths if re.search(r"/(tree|search|usage|snapshots|facets)|v1/live", path)]
