@@ -252,11 +252,11 @@ def test_of_a_large_tree_only_what_is_in_sight_is_drawn(server: Running, visit: 
     assert page.get_by_role("treeitem").count() < 100
     last.focus()
     page.keyboard.press("Home")
-    page.wait_for_function("document.activeElement.textContent.startsWith('prompt 0.')")
+    page.locator("[role=treeitem]:focus", has_text="prompt 0.").wait_for()
     row(page, "branch 0.").wait_for()
     assert row(page, "branch 0.").get_attribute("aria-expanded") == "false", "branches of many are folded"
     page.keyboard.press("End")
-    page.wait_for_function("document.activeElement.textContent.startsWith('prompt 599.')")
+    page.locator("[role=treeitem]:focus", has_text="prompt 599.").wait_for()
 
 
 def test_on_a_phone_a_place_that_is_chosen_is_read_at_once(

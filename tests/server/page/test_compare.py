@@ -54,7 +54,7 @@ def test_a_branch_is_compared_with_the_present_path(server: Running, visit: Visi
     page.locator(".compare-column").nth(0).get_by_text("here").wait_for()
     page.locator(".compare-column").nth(1).get_by_text("gone").wait_for()
     branch = page.get_by_role("combobox", name="Second: branch")
-    page.wait_for_function("document.querySelectorAll('.compare-picker select')[1].options.length > 1")
+    branch.locator("option").nth(1).wait_for(state="attached")
     assert branch.input_value() == left[1].id
     branch.select_option("")
     page.get_by_text("Both paths hold the same entries.").wait_for()
