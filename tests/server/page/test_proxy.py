@@ -12,6 +12,7 @@ import pytest
 import clew
 from tests.exporters.hostile import PIXEL
 from tests.server.page.conftest import sign_in
+from tests.server.page.waiting import becomes_true
 from tests.server.process.proxies import caddy, nginx, proxied
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_the_page_works_under_a_path(
         page.locator("#transcript", has_text="first words").wait_for()
         assert page.url.startswith(f"{server.url}/s/~"), "the address can be kept"
         page.locator("#transcript img").wait_for()
-        page.wait_for_function("document.querySelector('#transcript img').naturalWidth === 1")
+        becomes_true(page, "document.querySelector('#transcript img').naturalWidth === 1")
         session.append({"role": "assistant", "content": "said while you look"})
         page.locator("#transcript", has_text="said while you look").wait_for()
         page.reload()

@@ -14,6 +14,7 @@ from tests.server.page.conftest import sign_in
 from tests.server.page.reading import Shown, doubled, read, watch
 from tests.server.page.relay import relayed
 from tests.server.page.restarts import Mortal, away, back, forgive, mortal
+from tests.server.page.waiting import becomes_true
 from tests.server.page.writer import writing
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def test_the_list_is_right_after_the_server_was_away(
             page.locator("#list a", has_text=f"Title {round}").wait_for(state="detached")
             back(page)
         titles = [info.title for info in store.list()]
-        page.wait_for_function(
+        becomes_true(
+            page,
             "titles => { const rows = [...document.querySelectorAll('#list a')].map(one => one.innerText);"
             " return rows.length === titles.length && rows.every((row, at) => row.includes(titles[at])) }",
             arg=titles,

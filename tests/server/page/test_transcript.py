@@ -15,6 +15,7 @@ import clew
 from clew.server.access.shares import add_share, link
 from tests.exporters.rich import CLAUDE, claude_files, picture
 from tests.server.conftest import Running
+from tests.server.page.waiting import becomes_true
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def entry_id(session: clew.Session, position: int) -> str:
 
 def in_window(page: Page, position: int) -> None:
     """Wait until an entry is in the window."""
-    page.wait_for_function(f"(position) => ({DRAWN})().includes(position)", arg=position)
+    becomes_true(page, f"(position) => ({DRAWN})().includes(position)", arg=position)
 
 
 # -- what is drawn
@@ -178,11 +179,12 @@ def test_pictures_are_shown_small_and_large(server: Running, visit: Visit) -> No
     large = base64.b64encode(base64.b64decode(small) + bytes(40_000)).decode()  # behind its end
     server.store.session("pictures").append(shown("small", small), shown("large", large))
     page = visit("/s/pictures")
-    page.wait_for_function(
+    becomes_true(
+        page,
         """() => {
           const all = [...document.querySelectorAll("#transcript img")];
           return all.length === 2 && all.every((one) => one.complete && one.naturalWidth > 0);
-        }"""
+        }""",
     )
     sources = page.locator("#transcript img").evaluate_all(
         "(all) => all.map((one) => one.getAttribute('src'))"
@@ -261,7 +263,7 @@ def test_a_share_shows_the_same_without_links_to_what_is_not_shared(
     page = context.new_page()
     page.goto(link(server.url, token))
     page.get_by_role("button", name=re.compile("Ran pytest -q 2 failed")).wait_for()
-    page.wait_for_function("() => document.querySelector('#transcript img')?.naturalWidth > 0")
+    becomes_true(page, "() => document.querySelector('#transcript img')?.naturalWidth > 0")
     assert (page.locator("#transcript img").get_attribute("src") or "").startswith("blob:")
     assert page.locator("#transcript a[href]").count() == 0
     session.append({"role": "assistant", "content": "It is live."})
@@ -360,7 +362,7 @@ def test_j_and_k_pass_over_results_and_the_focus_follows(server: Running, visit:
     for key in "jjjk":
         before = page.evaluate("document.activeElement.dataset.at ?? ''")
         page.keyboard.press(key)
-        page.wait_for_function("(before) => (document.activeElement.dataset.at ?? '') !== before", arg=before)
+        becomes_true(page, "(before) => (document.activeElement.dataset.at ?? '') !== before", arg=before)
         seen.append(page.evaluate("document.activeElement.dataset.at"))
     assert seen == ["0", "1", "3", "1"]
 
@@ -386,10 +388,10 @@ def test_find_sees_what_is_not_drawn_and_goes_from_hit_to_hit(server: Running, v
     page.locator("#find").press("Enter")
     page.locator(".transcript-find-count", has_text="1 of 2").wait_for()
     in_window(page, 17)
-    page.wait_for_function("() => CSS.highlights.get('clew-find')?.size === 1")
+    becomes_true(page, "() => CSS.highlights.get('clew-find')?.size === 1")
     page.locator("#find").press("Escape")
     page.locator("#find").wait_for(state="detached")
-    page.wait_for_function("() => !CSS.highlights.has('clew-find')")
+    becomes_true(page, "() => !CSS.highlights.has('clew-find')")
 
 
 def test_find_unfolds_the_tool_that_holds_the_hit(server: Running, visit: Visit) -> None:
@@ -414,13 +416,14 @@ def test_find_scrolls_to_the_words_inside_of_a_long_entry(server: Running, visit
     said(page, "later 99").wait_for()
     page.keyboard.press("Control+f")
     page.locator("#find").fill("xylophone")
-    page.wait_for_function(
+    becomes_true(
+        page,
         """() => {
           const [range] = CSS.highlights.get("clew-find") ?? [];
           const feed = document.querySelector("#transcript").getBoundingClientRect();
           const found = range?.getBoundingClientRect();
           return found && found.height > 0 && found.top > feed.top && found.bottom < feed.bottom;
-        }"""
+        }""",
     )
 
 
@@ -488,7 +491,7 @@ def test_what_came_since_the_last_visit_is_behind_a_line(server: Running, visit:
     session = talk(server.store, count=40)
     page = visit("/s/talk")
     in_window(page, 39)
-    page.wait_for_function("() => JSON.parse(localStorage['clew.read'] ?? '{}').talk === 39")
+    becomes_true(page, "() => JSON.parse(localStorage['clew.read'] ?? '{}').talk === 39")
     page.goto(f"{server.url}/")
     session.append(*({"role": "assistant", "content": f"later {number}"} for number in range(60)))
     page.goto(f"{server.url}/s/talk")
@@ -537,9 +540,9 @@ def test_what_came_while_the_tab_was_hidden_is_counted_in_its_title(server: Runn
     in_window(page, 9)
     page.evaluate(HIDE)
     session.append({"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"})
-    page.wait_for_function("() => document.title.startsWith('(2) ')")
+    becomes_true(page, "() => document.title.startsWith('(2) ')")
     page.evaluate(SHOW)
-    page.wait_for_function("() => document.title.startsWith('question 0')")
+    becomes_true(page, "() => document.title.startsWith('question 0')")
 
 
 def test_a_tab_that_gave_its_stream_back_still_counts(
@@ -553,10 +556,10 @@ def test_a_tab_that_gave_its_stream_back_still_counts(
     page.clock.fast_forward(21_000)
     session.append({"role": "assistant", "content": "one"}, {"role": "assistant", "content": "two"})
     page.clock.fast_forward(31_000)
-    page.wait_for_function("() => document.title.startsWith('(2) ')")
+    becomes_true(page, "() => document.title.startsWith('(2) ')")
     page.evaluate(SHOW)
     in_window(page, 11)
-    page.wait_for_function("() => document.title.startsWith('question 0')")
+    becomes_true(page, "() => document.title.startsWith('question 0')")
 
 
 def test_a_reader_in_the_middle_stays_there_while_the_session_is_rewound(
@@ -569,7 +572,7 @@ def test_a_reader_in_the_middle_stays_there_while_the_session_is_rewound(
     where = row(page, 101).bounding_box()
     session.rewind(299)
     page.get_by_text("The session went back by 100 entries.").wait_for()
-    page.wait_for_function("() => document.querySelector('article')?.ariaSetSize === '300'")
+    becomes_true(page, "() => document.querySelector('article')?.ariaSetSize === '300'")
     assert row(page, 101).bounding_box() == where
 
 
