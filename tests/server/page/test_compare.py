@@ -69,6 +69,7 @@ def test_a_second_session_is_chosen_from_a_list(server: Running, visit: Visit) -
     page.wait_for_url(lambda url: "/compare?" in url)
     page.get_by_role("button", name="Second: Choose a session").click()
     dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Tables of tides").wait_for()
     dialog.get_by_role("searchbox").fill("tid")
     dialog.get_by_role("button", name="The login page").wait_for(state="detached")
     dialog.get_by_role("searchbox").press("Enter")

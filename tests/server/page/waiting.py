@@ -18,6 +18,18 @@ PATIENCE = 30.0
 def becomes_true(page: Page, condition: str, arg: Any = None) -> None:
     """Wait until an expression, or a function of `arg`, gives something true."""
     until = time.monotonic() + PATIENCE
-    while not page.evaluate(condition, arg):
+    while not _holds(page, condition, arg):
         assert time.monotonic() < until, f"this did not become true: {condition}"
         page.wait_for_timeout(50)
+
+
+def _holds(page: Page, condition: str, arg: Any) -> bool:
+    from playwright.sync_api import Error
+
+    try:
+        return bool(page.evaluate(condition, arg))
+    except Error as error:
+        # What it looks at is not there yet, or the page is just another one.
+        if "TypeError" in error.message or "context was destroyed" in error.message:
+            return False
+        raise

@@ -172,8 +172,11 @@ function useSessionCommands(): void {
 
 /** Show the list, and then do something in it. Where there is no room for two things, it is a view of its own. */
 function inList(act: () => void): void {
+  const isElsewhere = place.peek().view !== "home" && matchMedia("(max-width: 48rem)").matches;
+  // Where the list is shown already, nothing that is typed next may get lost.
+  if (showsSidebar.peek() && !isElsewhere) return act();
   showsSidebar.value = true;
-  if (place.peek().view !== "home" && matchMedia("(max-width: 48rem)").matches) go(to.home());
+  if (isElsewhere) go(to.home());
   requestAnimationFrame(act);
 }
 

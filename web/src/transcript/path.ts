@@ -48,7 +48,7 @@ export class Path {
   readonly damage = signal("");
 
   private pages = new Map<number, Page>();
-  private waiting = new Map<number, AbortController>();
+  private waiting = new Map<number, { over: AbortController; done: Promise<void> }>();
   private failed = new Map<number, number>();
   /** Positions of the calls and of the results, by what they have in common. */
   private calls = new Map<string, number[]>();
@@ -91,7 +91,7 @@ export class Path {
     this.ending.abort();
     this.stop();
     clearTimeout(this.timer);
-    for (const one of this.waiting.values()) one.abort();
+    for (const { over } of this.waiting.values()) over.abort();
   }
 
   get(position: number): Entry | undefined {
@@ -108,10 +108,18 @@ export class Path {
 
   /** Read a page, unless it is there. It does not fail: what could not be read is tried again. */
   async load(page: number): Promise<void> {
-    if (page < 0 || page * PAGE >= this.length || this.isLoaded(page) || this.waiting.has(page)) return;
+    if (page < 0 || page * PAGE >= this.length || this.isLoaded(page)) return;
+    const asked = this.waiting.get(page);
+    // Somebody else waits for it, too; or did, and went elsewhere.
+    if (asked) return asked.over.signal.aborted ? asked.done.then(() => this.load(page)) : asked.done;
     if ((this.failed.get(page) ?? 0) > Date.now()) return;
     const over = new AbortController();
-    this.waiting.set(page, over);
+    const done = this.fetch(page, over);
+    this.waiting.set(page, { over, done });
+    return done;
+  }
+
+  private async fetch(page: number, over: AbortController): Promise<void> {
     try {
       const end = Math.min((page + 1) * PAGE, this.length);
       let first = page * PAGE;
@@ -129,7 +137,7 @@ export class Path {
       this.failed.set(page, Date.now() + AGAIN);
       setTimeout(() => this.ending.signal.aborted || this.tell(), AGAIN);
     } finally {
-      if (this.waiting.get(page) === over) this.waiting.delete(page);
+      if (this.waiting.get(page)?.over === over) this.waiting.delete(page);
     }
   }
 
@@ -137,7 +145,7 @@ export class Path {
   look(first: number, last: number): void {
     const from = pageOf(first);
     const to = pageOf(last);
-    for (const [page, over] of this.waiting) if (page < from - NEAR || page > to + NEAR) over.abort();
+    for (const [page, { over }] of this.waiting) if (page < from - NEAR || page > to + NEAR) over.abort();
     for (let page = from; page <= to; page++) void this.load(page);
     void this.load(to + 1);
     void this.load(from - 1);
@@ -258,7 +266,7 @@ export class Path {
   private cut(length: number): void {
     this.length = Math.min(this.length, length);
     this.added = this.added.filter((one) => one.position < length);
-    for (const [page, over] of this.waiting) if ((page + 1) * PAGE > length) over.abort();
+    for (const [page, { over }] of this.waiting) if ((page + 1) * PAGE > length) over.abort();
     for (const [number, page] of this.pages) {
       const keep = length - number * PAGE;
       if (keep <= 0) {
