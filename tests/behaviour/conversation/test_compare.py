@@ -20,6 +20,7 @@ def shape(found: Comparison) -> tuple[int, int, int, bool]:
 
 
 def test_a_fork_and_its_base(store: Store, s: Session) -> None:
+    """They share what was there when the fork was made."""
     s.append(*(user(f"{number}") for number in range(9)))
     for at in range(9):
         fork = s.fork(f"fork-{at}", at=at)
@@ -34,6 +35,7 @@ def test_a_fork_and_its_base(store: Store, s: Session) -> None:
 
 
 def test_sessions_that_share_nothing(store: Store, s: Session) -> None:
+    """The common part is empty, and both are told whole."""
     other = store.session("other")
     assert shape(store.compare(s.id, other.id)) == (-1, 0, 0, True)
     s.append(user("a"))
@@ -46,6 +48,7 @@ def test_sessions_that_share_nothing(store: Store, s: Session) -> None:
 
 
 def test_two_branches_of_one_session(store: Store, s: Session) -> None:
+    """A rewind leaves a branch that can be compared with the present one."""
     s.append(user("0"), assistant("1"), user("2"))
     s.checkpoint("old")
     s.rewind(0)
@@ -70,6 +73,7 @@ def test_a_copy_in_another_tree_is_recognised(store: Store, s: Session) -> None:
 
 
 def test_the_newest_snapshot_of_each_path_is_named(store: Store, s: Session, tmp_path: Path) -> None:
+    """Files of both sides can be compared from there."""
     place = tmp_path / "work"
     place.mkdir()
     (place / "f").write_text("1")
@@ -84,10 +88,12 @@ def test_the_newest_snapshot_of_each_path_is_named(store: Store, s: Session, tmp
 
 
 def test_an_unknown_session_is_refused(store: Store, s: Session) -> None:
+    """The error names the session that there is not."""
     with pytest.raises(SessionNotFoundError):
         store.compare(s.id, "nobody")
 
 
 def test_it_is_part_of_a_transaction(store: Store, s: Session) -> None:
+    """What the transaction wrote is compared, too."""
     s.append(user("a"))
     assert store.read(lambda inside: inside.compare(s.id, s.id)).same

@@ -27,6 +27,7 @@ def fresh(store: Store, s: Session, **options: Any) -> Outline:
 
 
 def test_prompts_marks_and_checkpoints_come_in_their_order(s: Session) -> None:
+    """The outline is the path in short."""
     s.append(user("fix the login"), assistant("looking"), user("and the\n  logout"))
     s.checkpoint("plan")
     s.append(assistant("done"))
@@ -51,6 +52,7 @@ def test_prompts_marks_and_checkpoints_come_in_their_order(s: Session) -> None:
 
 
 def test_an_empty_session_has_an_empty_outline(s: Session) -> None:
+    """Nothing was said, so nothing is told."""
     assert s.outline().items == ()
     assert s.outline().entries == 0
     s.checkpoint("begin")
@@ -58,6 +60,7 @@ def test_an_empty_session_has_an_empty_outline(s: Session) -> None:
 
 
 def test_lines_are_short_and_nothing_in_them_acts(s: Session) -> None:
+    """What others wrote cannot change the screen."""
     s.append(user("\x1b[2J red \u202e text\n" + "word " * 10_000))
     text = s.outline().items[0].text
     assert len(text) <= outlines.LONGEST
@@ -66,12 +69,14 @@ def test_lines_are_short_and_nothing_in_them_acts(s: Session) -> None:
 
 
 def test_only_the_own_words_of_a_person_are_told(s: Session) -> None:
+    """What an agent put around a prompt is left out."""
     s.append(user("<system-reminder>be nice</system-reminder>\nfix it"))
     s.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "output"}]})
     assert lines(s.outline()) == [("prompt", "fix it", 0)]
 
 
 def test_a_path_that_grows_is_told_as_if_it_was_read_anew(store: Store, s: Session) -> None:
+    """What is remembered never differs from what is stored."""
     for number in range(30):
         s.append(user(f"prompt {number}"), *(assistant(f"step {step}") for step in range(number % 5)))
         if number % 7 == 3:
@@ -82,6 +87,7 @@ def test_a_path_that_grows_is_told_as_if_it_was_read_anew(store: Store, s: Sessi
 
 
 def test_what_is_remembered_of_one_path_is_not_told_of_another(store: Store, s: Session) -> None:
+    """Branches with the same beginning stay apart."""
     s.append(*(user(f"{number}") for number in range(6)))
     s.outline()
     s.rewind(2)
@@ -158,6 +164,7 @@ def test_many_prompts_are_read_in_pages(store: Store, s: Session, monkeypatch: p
 def test_few_prompts_are_found_without_reading_what_lies_between(
     store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The cost is that of the prompts, not of the path."""
     monkeypatch.setattr(outlines, "_scan", None)  # it is not called
     for number in range(3):
         s.append(user(f"{number}"), *(assistant("step " * 100) for _ in range(60)))
@@ -167,6 +174,7 @@ def test_few_prompts_are_found_without_reading_what_lies_between(
 
 
 def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) -> None:
+    """What a rule removed is told nowhere."""
     s.append(user("a secret plan"), assistant("ok"), user("newest"))
     assert s.outline().items[0].text == "a secret plan"
     store.sweep(rules=Retention(max_messages=1))
@@ -175,6 +183,7 @@ def test_a_message_that_was_removed_is_not_remembered(store: Store, s: Session) 
 
 
 def test_what_is_not_committed_is_told_inside_and_not_remembered(store: Store, s: Session) -> None:
+    """A transaction that fails leaves nothing behind."""
     s.append(user("before"))
 
     def work(inside: Store) -> None:
@@ -207,6 +216,7 @@ def test_several_branches_of_a_tree_are_remembered(
 
 
 def test_it_remembers_no_more_than_it_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded, however many paths are read."""
     monkeypatch.setattr(outlines, "MOST_KEPT", 10)
     for number in range(5):
         one = store.session(f"s{number}")

@@ -341,6 +341,7 @@ class TestPoints:
 
 
 def test_a_dry_run_of_a_rewind_says_where_it_would_go(store: Store, s: Session) -> None:
+    """The session stays where it is."""
     s.append(user("a"), user("b"), user("c"))
     s.checkpoint("c")
     s.rewind(0)

@@ -61,6 +61,7 @@ class TestRewindFiles:
         assert (read(root), worked.info.messages) == (THEN, 1)
 
     def test_the_plan_of_a_rewind_is_what_is_then_done(self, worked: Session, root: Path) -> None:
+        """A dry run names exactly the files that the rewind changes."""
         there = worked.head
         plan = worked.rewind("start", files=True, dry_run=True)
         assert (read(root), worked.head, worked.moves()) == (NOW, there, [])

@@ -112,6 +112,7 @@ class TestListsOfDamage:
     """What is damaged beside a session costs what it was good for."""
 
     def test_a_damaged_call_costs_its_sums_and_hides_no_session(self, tmp_path: Path) -> None:
+        """The list is whole, whatever one record says."""
         path = tmp_path / "clew.db"
         with open_store(path) as store:
             for id, parent in (("p", None), ("c", "p"), ("d", "p")):
@@ -125,6 +126,7 @@ class TestListsOfDamage:
             assert [info.id for info in store.list(min_cost=1)] == ["d", "p"]
 
     def test_damaged_facets_are_not_counted_and_hide_none(self, tmp_path: Path) -> None:
+        """The other values are counted all the same."""
         path = tmp_path / "clew.db"
         with open_store(path) as store:
             for id, model in (("a", "m"), ("b", "n"), ("c", "m")):

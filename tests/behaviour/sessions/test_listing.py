@@ -407,6 +407,7 @@ class TestByProjectModelAndCost:
 
     @pytest.mark.parametrize("cost", ["-1", "a lot", "NaN", 1.5, "1" * 9])
     def test_a_cost_that_is_no_amount_is_refused(self, store: Store, cost: Any) -> None:
+        """The error names the value."""
         with pytest.raises(InvalidQueryError, match="min_cost"):
             store.list(min_cost=cost)
 
@@ -435,6 +436,7 @@ class TestUsageInLists:
         assert store.list(limit=1).usage == ()
 
     def test_a_subagent_in_the_trash_costs_what_it_cost_and_is_not_counted(self, store: Store) -> None:
+        """Money that was spent stays spent."""
         store.create("p")
         store.create("c", metadata={"parent": "p"}).add_usage(cost=3)
         store.create("d", metadata={"parent": "c"}).add_usage(cost=4)
@@ -450,6 +452,7 @@ class TestUsageInLists:
         assert (_ids(trash), int(trash.usage[0].cost)) == (["c"], 7)
 
     def test_sessions_that_name_each_other_count_each_other_once(self, store: Store) -> None:
+        """A ring of parents ends."""
         store.create("a", metadata={"parent": "b"}).add_usage(cost=1)
         store.create("b", metadata={"parent": "a"}).add_usage(cost=2)
         store.create("c", metadata={"parent": "c"}).add_usage(cost=4)
@@ -490,6 +493,7 @@ class TestFacets:
         assert [(one.value, one.sessions) for one in found.statuses] == [("pending", 3), ("running", 1)]
 
     def test_every_value_lists_as_many_sessions_as_it_says(self, store: Store) -> None:
+        """A count is what the filter then shows."""
         for number in range(12):
             store.create(
                 f"s{number}",
@@ -512,6 +516,7 @@ class TestFacets:
                 assert len(store.list(**given)) == one.sessions, given
 
     def test_some_of_them_of_some_sessions(self, store: Store) -> None:
+        """Filters and limits hold for facets, too."""
         for number in range(6):
             store.create(f"s{number}", workspace="/w" if number % 2 else "/v", tags=["t", f"t{number}"])
         store.create("other", workspace="/w", model="m")
@@ -526,6 +531,7 @@ class TestFacets:
         assert (found.models, [one.value for one in found.projects]) == ((), ["w"])
 
     def test_an_empty_store_has_none(self, store: Store) -> None:
+        """There is no value to choose from."""
         found = store.facets()
         assert (found.projects, found.agents, found.models, found.tags, found.statuses) == (
             (),
