@@ -141,6 +141,31 @@ def test_a_session_that_no_agent_has_says_how_to_go_on(login: clew.Session, visi
     shown.get_by_role("button", name="Copy the command for codex").wait_for()
 
 
+@pytest.mark.parametrize("way", ["script", "escape"])
+def test_a_key_pressed_while_a_dialog_closes_opens_the_next(
+    imported: clew.Session, visit: Visit, way: str
+) -> None:
+    """The browser tells of a closed dialog a moment later, when the next may be open already."""
+    page = visit("/s/claude-code:0b1c")
+    page.locator("#transcript article").first.wait_for()
+    for _ in range(5):
+        page.keyboard.press("o")
+        dialog(page, "Resume").wait_for()
+        if way == "escape":
+            page.keyboard.press("Escape")
+            page.keyboard.press("o")
+            dialog(page, "Resume").wait_for()
+        page.evaluate(
+            """() => {
+                document.querySelector("dialog").close();
+                document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "e", bubbles: true}));
+            }"""
+        )
+        dialog(page, "Export").wait_for()
+        page.get_by_role("button", name="Close", exact=True).click()
+        dialog(page, "Export").wait_for(state="detached")
+
+
 # -- export
 
 

@@ -19,21 +19,26 @@ export function Dialog({ title, onClose, children, class: name = "", isBare = fa
     dialog.showModal();
     return () => before?.focus();
   }, []);
+  // The browser tells of a closed dialog a moment later. By then this one may be gone and another open.
+  const close = () => {
+    if (own.current) onClose();
+  };
   return (
     <dialog
       ref={own}
       class={`dialog ${name}`}
       aria-label={title}
-      onClose={onClose}
+      onCancel={close}
+      onClose={close}
       onClick={(event) => {
-        if (event.target === own.current) own.current?.close();
+        if (event.target === own.current) close();
       }}
     >
       <div class="dialog-inside">
         {!isBare && (
           <header>
             <h2>{title}</h2>
-            <button type="button" class="quiet" aria-label="Close" onClick={() => own.current?.close()}>
+            <button type="button" class="quiet" aria-label="Close" onClick={close}>
               ×
             </button>
           </header>
