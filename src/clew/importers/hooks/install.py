@@ -9,31 +9,21 @@ from __future__ import annotations
 
 import os
 import tomllib
-from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from shlex import quote as quoted
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from clew.backends.registry import default_path
-from clew.core.disk import create_file, make_directories
+from clew.core.disk import make_directories
 from clew.errors import InvalidError
-from clew.importers.hooks import merge, scripts, settings_file
+from clew.importers.hooks import merge, scripts
 from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
-from clew.importers.hooks.settings_file import Found
+from clew.importers.settings import file as settings_file
+from clew.importers.settings.backup import Backup, Change
+from clew.importers.settings.file import Found
 
 State = Literal["installed", "not installed", "changed", "not found", "unreadable"]
 _EXECUTABLE: Final = 0o700
-
-
-class Change(NamedTuple):
-    """What happens to one file; None: it is not there."""
-
-    path: Path
-    before: str | None
-    after: str | None
 
 
 class Outcome(NamedTuple):
@@ -57,20 +47,6 @@ class Status(NamedTuple):
     """Snapshots of files were asked for."""
     notes: list[str]
     """What is wrong, or left to do."""
-
-
-class _Record(msgspec.Struct, omit_defaults=True):
-    """What was there before us."""
-
-    path: str
-    existed: bool
-    after: str
-    """The digest of what we wrote."""
-    before: str | None = None
-    """The digest of the backup, if putting it back restores what was there."""
-    backup: str | None = None
-    directories: list[str] = []
-    """Those that we made, the deepest first."""
 
 
 def agent_named(name: str) -> Agent:
@@ -121,12 +97,9 @@ def install(agent: Agent, *, files: bool | None, dry_run: bool = False) -> Outco
         settings_file.replace(script._replace(mode=_EXECUTABLE), _script(agent, files).encode())
     if not is_new:
         return Outcome(agent, changes, None)
-    record = _record_before(agent, found, after)
-    settings_file.refuse_changed(found)
-    _write_record(agent, record)
-    record.directories += [str(place) for place in settings_file.replace(found, after.encode())]
-    _write_record(agent, record)
-    return Outcome(agent, changes, _kept_at(record.backup))
+    kept = _backup(agent)
+    kept.change(found, after.encode(), has_ours=_has_ours(agent, found))
+    return Outcome(agent, changes, kept.copy)
 
 
 def _with_ours(agent: Agent, found: Found, files: bool) -> str:
@@ -139,20 +112,6 @@ def _with_ours(agent: Agent, found: Found, files: bool) -> str:
 def _refuse_foreign(agent: Agent, found: Found) -> None:
     if found.data is not None and scripts.MARK not in found.text:
         raise InvalidError(f"{agent.path} is there, and Clew did not write it; move it away, then try again")
-
-
-def _record_before(agent: Agent, found: Found, after: str) -> _Record:
-    """What to keep of what was there. If only we changed it since the last time, what was there then."""
-    old = _read_record(agent)
-    digest = None if found.data is None else _digest(found.data)
-    if old is not None and old.path == str(found.path) and old.after == digest:
-        return msgspec.structs.replace(old, after=_digest(after.encode()))
-    record = _Record(str(found.path), existed=found.data is not None, after=_digest(after.encode()))
-    if found.data is not None:
-        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        record.backup = _save(f"{agent.name}.{moment}.before", found.data)
-        record.before = None if _has_ours(agent, found) else digest
-    return record
 
 
 def _has_ours(agent: Agent, found: Found) -> bool:
@@ -168,54 +127,34 @@ def remove(agent: Agent, *, dry_run: bool = False) -> Outcome:
     """Take our hooks out. If nothing else was changed since they came, the file is as it was before, byte for
     byte. InvalidError: as `install`."""
     found = settings_file.read(agent.path)
-    record = _read_record(agent)
+    kept = _backup(agent)
     script = settings_file.read(script_of(agent))
     changes = [] if script.data is None else [Change(script.path, script.text, None)]
     is_ours = found.data is not None and _has_ours(agent, found)
-    after, is_restored = _without_ours(agent, found, record) if is_ours else (found.data, False)
+    after, is_restored = _without_ours(agent, found, kept) if is_ours else (found.data, False)
     if is_ours:
         changes.insert(0, Change(agent.path, found.text, None if after is None else after.decode()))
-    backup = None if record is None else _kept_at(record.backup)
-    if dry_run or not (changes or record):
+    if dry_run or not (changes or kept.exists):
         return Outcome(agent, changes, None, is_restored)
-    if is_ours and after is None:
-        settings_file.remove(found)
-        _remove_directories(record)
-    elif is_ours and after is not None:
-        settings_file.replace(found, after)
+    if is_ours:
+        kept.put_back(found, after)
     if script.data is not None:
         settings_file.remove(script)
-    _record_path(agent).unlink(missing_ok=True)
-    if backup is not None and (is_restored or (not is_ours and found.data is not None)):
-        backup.unlink(missing_ok=True)
-        backup = None
-    return Outcome(agent, changes, backup, is_restored)
+    is_needless = is_restored or (not is_ours and found.data is not None)
+    copy = None if is_needless else kept.copy
+    kept.forget(with_copy=is_needless)
+    return Outcome(agent, changes, copy, is_restored)
 
 
-def _without_ours(agent: Agent, found: Found, record: _Record | None) -> tuple[bytes | None, bool]:
+def _without_ours(agent: Agent, found: Found, kept: Backup) -> tuple[bytes | None, bool]:
     """What to leave of the file (None: nothing), and whether this is exactly what was there."""
-    assert found.data is not None
-    is_known = record is not None and record.path == str(found.path)
-    if is_known and record is not None and record.after == _digest(found.data):
-        if not record.existed:
-            return None, True
-        kept = _load(record.backup)
-        if kept is not None and _digest(kept) == record.before:
-            return kept, True
+    original = kept.original(found)
+    if original is not None:
+        return original.data, True
     if agent.handler is None:
         return None, False
     text = merge.without_hooks(found.text, agent)
-    was_made = is_known and record is not None and not record.existed
-    return (None if was_made and merge.is_empty(text, agent) else text.encode()), False
-
-
-def _remove_directories(record: _Record | None) -> None:
-    """Those that we made, if they are empty."""
-    for place in record.directories if record is not None else ():
-        try:
-            os.rmdir(place)
-        except OSError:
-            return
+    return (None if kept.is_made(found) and merge.is_empty(text, agent) else text.encode()), False
 
 
 # -- status
@@ -313,46 +252,8 @@ def _places() -> list[str]:
     return [f"/run/user/{os.geteuid()}", os.path.join(os.path.expanduser("~"), ".local", "state")]
 
 
-def _record_path(agent: Agent) -> Path:
-    return hooks_directory() / f"{agent.name}.json"
-
-
-def _read_record(agent: Agent) -> _Record | None:
-    """None: there is none, or it cannot be read; then nothing is restored from it."""
-    data = settings_file.read(_record_path(agent)).data
-    try:
-        return None if data is None else msgspec.json.decode(data, type=_Record)
-    except msgspec.DecodeError:
-        return None
-
-
-def _write_record(agent: Agent, record: _Record) -> None:
-    settings_file.replace(settings_file.read(_record_path(agent)), msgspec.json.encode(record) + b"\n")
-
-
-def _save(name: str, data: bytes) -> str:
-    """Keep a copy; its name."""
-    path = hooks_directory() / name
-    path.unlink(missing_ok=True)
-    with open(create_file(path), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return name
-
-
-def _kept_at(name: str | None) -> Path | None:
-    """Where a copy lies. A record cannot name a file elsewhere."""
-    return hooks_directory() / name if name and os.path.basename(name) == name else None
-
-
-def _load(name: str | None) -> bytes | None:
-    path = _kept_at(name)
-    return None if path is None else settings_file.read(path).data
-
-
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
+def _backup(agent: Agent) -> Backup:
+    return Backup(hooks_directory(), agent.name)
 
 
 def _text_of(found: Found) -> str | None:

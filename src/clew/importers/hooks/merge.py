@@ -6,9 +6,9 @@ import re
 from typing import Any, Final
 
 from clew.errors import InvalidError
-from clew.importers.hooks import json_text
 from clew.importers.hooks.agents import Agent
-from clew.importers.hooks.json_text import BOM, Node, NotJsonError
+from clew.importers.settings import json_text
+from clew.importers.settings.json_text import BOM, Node, NotJsonError
 
 SCRIPTS: Final = "clew/hooks"
 """The end of the directory of our scripts: by this a hook is known as ours."""

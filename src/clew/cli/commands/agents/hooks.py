@@ -13,7 +13,8 @@ from clew.cli.table import Column
 from clew.cli.text import clean, from_home, one_line
 from clew.errors import ClewError, InvalidError
 from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
-from clew.importers.hooks.install import Change, Outcome, agent_named, install, remove, status
+from clew.importers.hooks.install import Outcome, agent_named, install, remove, status
+from clew.importers.settings.backup import Change
 from clew.importers.wake import listeners
 
 F = TypeVar("F", bound=Callable[..., Any])

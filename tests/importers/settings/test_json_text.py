@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.importers.hooks.json_text import (
+from clew.importers.settings.json_text import (
     NotJsonError,
     parse,
     with_item,
