@@ -178,7 +178,7 @@ def _serve(what: str, port: int, *arguments: str) -> None:
     """In the process of the server: a store as `clew serve` serves it, or the bare route by uvicorn."""
     if what == "store":
         from clew.server.process.serve import Options, serve
-        from clew.server.settings import Settings
+        from clew.server.process.settings import Settings
 
         serve(arguments[0], Settings(token=TOKEN), Options(port=port, quiet=True))
         return

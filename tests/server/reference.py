@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.server.openapi import document
 from clew.server.routes import all_routes
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 from tests.docs.pages import DOCS
 
 PAGE = DOCS / "reference" / "http-api.md"

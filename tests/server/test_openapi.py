@@ -14,7 +14,7 @@ from clew.core.log.lease import secret_of
 from clew.server.openapi import SHAPES
 from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 from tests.server import reference
 from tests.server.conftest import Running
 

@@ -49,6 +49,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     },
     "Serve": {
         "serve": Place("commands.serving.serve", "Serve the store over HTTP"),
+        "mcp": Place("commands.serving.mcp", "Let agents search their past, over MCP"),
         "token": Place("commands.serving.token", "Make, list and remove tokens for a server"),
         "share": Place("commands.serving.share", "Share a session by a link that only reads"),
     },

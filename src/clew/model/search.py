@@ -31,6 +31,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """Where in `snippet` the hits are: (start, end)."""
     in_tool: bool
     """The hit is in the arguments or the result of a tool call, not in the text of a message."""
+    in_note: bool = False
     copies: int = 0
     """So many more messages that say the same are left out of this page: copies in sessions that a program
     forked or resumed, and calls that quote what a subagent was told or answered."""

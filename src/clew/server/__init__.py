@@ -22,10 +22,10 @@ def app(store: Store | AsyncStore, **settings: Any) -> Server:
 
     Args:
         store: A store that is open. The application does not close it.
-        settings: Those of `clew.server.settings.Settings`.
+        settings: Those of `clew.server.process.settings.Settings`.
     """
     from clew.server.application import Server
-    from clew.server.settings import Settings
+    from clew.server.process.settings import Settings
     from clew.store import Store
 
     return Server(store if isinstance(store, Store) else store.blocking, Settings(**settings))

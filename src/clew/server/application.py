@@ -41,9 +41,9 @@ from clew.server.decoding import body_of, query_of, too_large
 from clew.server.live.hub import Hub
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
+from clew.server.process.settings import Settings
 from clew.server.routing import API, Route, Router, parts_of
 from clew.server.rows.door import Door
-from clew.server.settings import Settings
 from clew.session import Session
 from clew.store import Store
 

@@ -172,11 +172,7 @@ class Call:
         if point == START and not any(one.name == START for one in session.checkpoints()):
             point = Head("", -1)
         if point is not None and self.principal.is_bound and self.principal.kind != "share":
-            with session._look() as (reader, row):
-                branch, position = points.resolve(reader, row, point)
-                is_own = not branch or reader.get_branch(branch).owner == row.sid
-                if not is_own and locate(points.path_of(reader, row.head), position) != branch:
-                    raise CheckpointNotFoundError(session.id, point)
+            check_own_point(session, point)
         return point
 
     def point_of(self, session: Session, text: str | None) -> Point | None:
@@ -253,6 +249,15 @@ class Call:
         asked = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True)
         query = urlencode([*((key, value) for key, value in asked if key != name), (name, cursor)])
         return {"link": f'<{self.url("/" + "/".join(self.parts))}?{query}>; rel="next"'}
+
+
+def check_own_point(session: Session, point: Point) -> None:
+    """CheckpointNotFoundError: it lies on a branch of another session of the same tree."""
+    with session._look() as (reader, row):
+        branch, position = points.resolve(reader, row, point)
+        is_own = not branch or reader.get_branch(branch).owner == row.sid
+        if not is_own and locate(points.path_of(reader, row.head), position) != branch:
+            raise CheckpointNotFoundError(session.id, point)
 
 
 def check_head(session: Session, expected: Head | None) -> None:

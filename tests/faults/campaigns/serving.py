@@ -216,7 +216,7 @@ class Server:
 def _serve(url: str, port: int, planted: str) -> None:
     """What `clew serve` does, with a token that is known and room for many clients of one caller."""
     from clew.server.process.serve import Options, serve
-    from clew.server.settings import Settings
+    from clew.server.process.settings import Settings
 
     plant(planted)
     settings = Settings(token=TOKEN, streams=10_000, concurrent=10_000)

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 from tests.server.conftest import Running
 
 STREAM = "text/event-stream"

@@ -10,7 +10,7 @@ import pytest
 
 from clew.errors import InvalidError
 from clew.server.access.guard import Asked, Guard
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 from tests.server.access.requests import name_of, path_of, routes, send
 from tests.server.conftest import TOKEN, Running
 

@@ -15,7 +15,7 @@ from clew.server.access.secret import Parsed, parsed
 from clew.server.access.shares import add_share
 from clew.server.access.sign_in import Credential
 from clew.server.access.tokens import add_token
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 from tests.cli.processes import COMMAND
 from tests.server.access.requests import bodies, path_of, routes, send
 from tests.server.conftest import TOKEN, Running

@@ -18,7 +18,7 @@ from clew.server.process.access_log import Log
 from clew.server.process.loop import Loop, run
 from clew.server.process.metrics import Metrics
 from clew.server.process.protocol import Limits
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 
 
 class Echo:

@@ -17,7 +17,7 @@ import msgspec
 
 from clew.errors import InvalidError
 from clew.server.problems import Problem
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 FORWARDED: Final = frozenset(

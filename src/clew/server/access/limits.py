@@ -18,7 +18,7 @@ from clew.server.problems import Problem
 
 if TYPE_CHECKING:
     from clew.server.access.principal import Principal
-    from clew.server.settings import Settings
+    from clew.server.process.settings import Settings
 
 MOST_KEPT: Final = 10_000
 """Buckets; the one that was not used for longest goes."""

@@ -28,7 +28,7 @@ from clew.errors import InvalidError
 from clew.server.process import sockets as listening
 from clew.server.process.access_log import AUDIT, Log, LogHandler
 from clew.server.process.notify import Manager
-from clew.server.settings import Settings
+from clew.server.process.settings import Settings
 
 if TYPE_CHECKING:
     from clew.server.process.following import Follower

@@ -27,7 +27,7 @@ from clew.server.process.access_log import Log
 if TYPE_CHECKING:
     from clew.server.process.notify import Manager
     from clew.server.process.serve import Options
-    from clew.server.settings import Settings
+    from clew.server.process.settings import Settings
     from clew.store import Store
 
 _WAITED_FOR: Final = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from clew.server.process.settings import Settings
 from clew.server.routing import Route
-from clew.server.settings import Settings
 
 MODULES: Final = (
     "clew.server.routes.sessions",

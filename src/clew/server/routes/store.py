@@ -10,10 +10,10 @@ from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
+from clew.server.process.settings import MOST_LISTED
 from clew.server.routes.moves import check_files
 from clew.server.routes.sessions import as_seen
 from clew.server.routing import Routes, Scope
-from clew.server.settings import MOST_LISTED
 from clew.server.wire.store import (
     Diagnosis,
     DoctorQuery,

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from clew.model.files import FileDiff, FileVersion, OnConflict, PendingRestore, Snapshot, SnapshotFile
-from clew.server.settings import MOST_LISTED
+from clew.server.process.settings import MOST_LISTED
 
 MOST_FILES = 1000
 FileLimit = Annotated[int, msgspec.Meta(ge=1, le=MOST_FILES)]

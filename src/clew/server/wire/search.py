@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from clew.model.search import Hit, SearchOrder, SearchRole
-from clew.server.settings import MOST_LISTED
+from clew.server.process.settings import MOST_LISTED
 from clew.server.wire.times import Moment
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from clew.model import FamilyUsage, Json, SessionInfo, Status, StatusChange
-from clew.server.settings import MOST_LISTED
+from clew.server.process.settings import MOST_LISTED
 from clew.server.wire.streams import Money
 from clew.server.wire.times import Moment
 

@@ -8,8 +8,8 @@ import msgspec
 
 from clew.model import RedactionPolicy, Removal, Retention, SessionInfo
 from clew.model.files import VerifyProblem
+from clew.server.process.settings import MOST_LISTED
 from clew.server.routing import Scope
-from clew.server.settings import MOST_LISTED
 
 MOST_REMOVALS = 1000
 LONGEST_LOOK = 600.0

@@ -125,7 +125,7 @@ def serve_command(
     """
     _check_install()
     from clew.server.process.serve import NoTokenError, Options, serve
-    from clew.server.settings import Settings as ServerSettings
+    from clew.server.process.settings import Settings as ServerSettings
 
     chosen = Options(
         host=host,

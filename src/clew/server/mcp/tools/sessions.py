@@ -1,0 +1,91 @@
+"""`list_sessions`: newest activity first."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.model import Page, Status
+from clew.server.mcp.budget import fitting
+from clew.server.mcp.schema import Answer, Arguments, Tool
+from clew.server.mcp.text import Text
+from clew.server.mcp.tools.search import Short
+from clew.server.mcp.view import HERE, Scope, View
+
+
+class ListArguments(Arguments, frozen=True, kw_only=True):
+    workspace: Short = HERE
+    status: Status | None = None
+    agent: Short | None = None
+    tag: Short | None = None
+    since: Short | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 15
+    cursor: Annotated[str, Meta(max_length=4096)] | None = None
+
+
+class ListedSession(msgspec.Struct, kw_only=True):
+    id: str
+    title: str | None
+    agent: str | None
+    status: str
+    messages: int
+    updated: str
+    parent: str | None
+    cost: float | None
+
+
+class ListAnswer(Answer, kw_only=True):
+    sessions: list[ListedSession]
+    next: str | None = None
+
+
+def list_sessions(view: View, args: ListArguments) -> ListAnswer:
+    text = view.text()
+    scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
+    if scope is None:
+        return ListAnswer(sessions=[])
+    page = _page(view, args, scope, args.limit)
+    shown = fitting(_listed(text, page))
+    if len(shown) < len(page):  # ask again for so many, so that the next page begins behind them
+        page = _page(view, args, scope, len(shown))
+    return ListAnswer(sessions=shown, next=page.cursor, redacted=text.redacted)
+
+
+def _page(view: View, args: ListArguments, scope: Scope, limit: int) -> Page:
+    return view.store.list(
+        workspace=scope.workspace,
+        tag=scope.tags or None,
+        status=args.status,
+        agent=args.agent,
+        since=view.moment(args.since, "since"),
+        limit=limit,
+        cursor=args.cursor,
+        usage=True,
+    )
+
+
+def _listed(text: Text, page: Page) -> list[ListedSession]:
+    return [
+        ListedSession(
+            id=info.id,
+            title=text.title(info.title),
+            agent=text.title(info.agent),
+            status=info.status,
+            messages=info.messages,
+            updated=info.updated_at.isoformat(timespec="seconds"),
+            parent=info.parent,
+            cost=round(float(used.cost), 4) if used.calls else None,
+        )
+        for info, used in zip(page.sessions, page.usage, strict=True)
+    ]
+
+
+LIST_SESSIONS: Final = Tool(
+    name="list_sessions",
+    description="Sessions with their ids and titles, newest first.",
+    arguments=ListArguments,
+    answer=ListAnswer,
+    run=list_sessions,
+)
