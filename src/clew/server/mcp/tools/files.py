@@ -14,6 +14,7 @@ from clew.server.mcp.budget import ROOM, TOKENS, cut_to_tokens, tokens
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
 from clew.server.mcp.tools.read import PlaceText
+from clew.server.mcp.tools.search import Cursor
 from clew.server.mcp.view import Place, View
 
 PAGE: Final = 50
@@ -26,7 +27,7 @@ class DiffArguments(Arguments, frozen=True, kw_only=True):
         Annotated[str, Meta(max_length=2000, description="default: the newest files of a's session")] | None
     ) = None
     path: Annotated[str, Meta(max_length=4096, description="a file, or a folder")] | None = None
-    after: Annotated[str, Meta(max_length=4096)] | None = None
+    cursor: Cursor | None = None
     max_tokens: Annotated[int, Meta(ge=500, le=20_000)] = TOKENS
 
 
@@ -41,14 +42,13 @@ class ChangedFile(msgspec.Struct, kw_only=True):
 class DiffAnswer(Answer, kw_only=True):
     files: list[ChangedFile]
     next: str | None = None
-    """As `after`: where the next page begins."""
 
 
 def diff_files(view: View, args: DiffArguments) -> DiffAnswer:
     text, a = view.text(), view.place(args.a)
     b = Place(a.session, None) if args.b is None else view.place(args.b)
     snapshots = snapshot_of(a), snapshot_of(b)
-    room, after = args.max_tokens - ROOM, args.after
+    room, after = args.max_tokens - ROOM, args.cursor
     shown: list[ChangedFile] = []
     last: str | None = None
     while True:

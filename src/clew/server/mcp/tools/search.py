@@ -26,6 +26,7 @@ MOST_PAGES: Final = 20
 MOST_CHILDREN: Final = 200
 
 Short = Annotated[str, Meta(max_length=400)]
+Cursor = Annotated[str, Meta(max_length=4096, description="next of the page before")]
 Role = Literal["user", "assistant", "tool", "any"]
 
 
@@ -41,7 +42,7 @@ class SearchArguments(Arguments, frozen=True, kw_only=True):
     tools: Annotated[bool, Meta(description="also calls and results of tools")] = False
     order: Literal["best", "newest"] = "best"
     limit: Annotated[int, Meta(ge=1, le=30)] = 8
-    cursor: Annotated[str, Meta(max_length=4096)] | None = None
+    cursor: Cursor | None = None
     include_current: bool = False
 
 
@@ -60,7 +61,6 @@ class FoundMessage(msgspec.Struct, kw_only=True):
 class SearchAnswer(Answer, kw_only=True):
     hits: list[FoundMessage]
     next: str | None = None
-    """The cursor of the next page."""
     excluded_current: int = 0
     """Hits in the caller's own session, which were left out."""
 

@@ -11,7 +11,7 @@ from clew.model import Page, Status
 from clew.server.mcp.budget import fitting
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
-from clew.server.mcp.tools.search import Short
+from clew.server.mcp.tools.search import Cursor, Short
 from clew.server.mcp.view import HERE, Scope, View
 
 
@@ -22,7 +22,7 @@ class ListArguments(Arguments, frozen=True, kw_only=True):
     tag: Short | None = None
     since: Short | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 15
-    cursor: Annotated[str, Meta(max_length=4096)] | None = None
+    cursor: Cursor | None = None
 
 
 class ListedSession(msgspec.Struct, kw_only=True):
