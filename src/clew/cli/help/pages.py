@@ -137,7 +137,7 @@ def all_pages(cli: Commands) -> Iterator[Page]:
 
 def _usage(command: click.Command, path: str) -> str:
     if isinstance(command, click.Group):
-        return f"{path} COMMAND [OPTIONS]"
+        return f"{path} {'[COMMAND]' if command.invoke_without_command else 'COMMAND'} [OPTIONS]"
     arguments = (_argument(one) for one in command.params if isinstance(one, click.Argument))
     return " ".join([path, "[OPTIONS]", *arguments])
 
