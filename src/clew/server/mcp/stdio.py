@@ -35,6 +35,7 @@ def serve(
     writes: bool = False,
     reveals: bool = False,
     sync: bool = False,
+    session: str | None = None,
 ) -> None:
     """Serve until the client closes standard input. The store is made if need be.
 
@@ -44,6 +45,7 @@ def serve(
         sees_all: Sessions of other workspaces may be asked for.
         writes: Offer `checkpoint` and `remember`.
         reveals: Tell secrets.
+        session: The session of the client; None: as the environment says.
         sync: Follow the agents of this machine, as `clew watch` does, unless another process does.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="clew mcp: %(message)s")
@@ -58,7 +60,7 @@ def serve(
             writes=writes,
             takes_files=True,
             reveals=reveals,
-            session=named_in(os.environ),
+            session=session or named_in(os.environ),
         )
         follower = _following(store, address) if sync else None
         try:

@@ -45,6 +45,7 @@ class McpGroup(Group):
     metavar="WHAT",
     help="write: let agents set checkpoints and leave notes",
 )
+@click.option("--session", metavar="ID", help="The session of the client: it does not find itself")
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option("--reveal", is_flag=True, help="Show secrets to agents; else they are replaced")
 @click.pass_context
@@ -53,6 +54,7 @@ def mcp_command(
     workspace: Path | None,
     sees_all: bool,
     allow: tuple[str, ...],
+    session: str | None,
     sync: bool,
     reveal: bool,
 ) -> None:
@@ -84,5 +86,6 @@ def mcp_command(
         sees_all=sees_all,
         writes="write" in allow,
         reveals=reveal,
+        session=session,
         sync=sync,
     )
