@@ -38,7 +38,9 @@ from clew.server.access.sign_in import SignIn, refused
 from clew.server.call import SMALL, Answer, Call, Upload
 from clew.server.conversations.errors import error_of, is_face
 from clew.server.decoding import body_of, query_of, too_large
+from clew.server.live import sse
 from clew.server.live.hub import Hub
+from clew.server.mcp.http import Endpoint
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
 from clew.server.process.settings import Settings
@@ -101,6 +103,8 @@ class Finished(msgspec.Struct, kw_only=True):
     received: int = 0
     sent: int = 0
     seconds: float = 0.0
+    is_live: bool = False
+    """It was a stream of events, which lasts as long as its client listens."""
     error: str | None = None
     """Names an error of the server in its log."""
 
@@ -130,6 +134,7 @@ class Server:
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
         self._slow_threads = ThreadPoolExecutor(settings.slow_threads, thread_name_prefix="clew-http-slow")
+        self.mcp = Endpoint()
         self.rows = Door(store._engine, read_only=settings.read_only, is_alone=settings.workers == 1)
 
     # -- ASGI
@@ -426,6 +431,7 @@ class _Sender:
             as_file(headers, media_type)
         if answer.stream is not None:
             headers["content-type"] = media_type
+            self._done.is_live = media_type.startswith(sse.MEDIA_TYPE)
             await self._begin(status, headers)
             await self._stream(answer)
             return

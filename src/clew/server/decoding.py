@@ -96,15 +96,7 @@ def body_of(content: bytes, kind: Any, headers: Mapping[str, str], most: int) ->
         return content
     if not content and (nothing := _without_body(kind)) is not None:
         return nothing
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in JSON_TYPES:
-        raise Problem(
-            415,
-            "unsupported_media_type",
-            "The body has to be JSON",
-            f"the content type is {media_type[:80] or 'not given'!r}",
-            next="send Content-Type: application/json",
-        )
+    check_json(headers)
     try:
         return _decoder(kind).decode(content)
     except msgspec.ValidationError as exc:
@@ -115,6 +107,19 @@ def body_of(content: bytes, kind: Any, headers: Mapping[str, str], most: int) ->
         raise Problem(
             400, "invalid_json", "The body is not JSON", str(exc)[:200] or "it is nested too deep"
         ) from exc
+
+
+def check_json(headers: Mapping[str, str]) -> None:
+    """Refuse a body that does not say that it is JSON."""
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in JSON_TYPES:
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "The body has to be JSON",
+            f"the content type is {media_type[:80] or 'not given'!r}",
+            next="send Content-Type: application/json",
+        )
 
 
 _ESCAPES: Final = re.compile(

@@ -27,7 +27,8 @@ FORWARDED: Final = frozenset(
 SINGLE: Final = frozenset(
     {
         b"authorization", b"clew-lease", b"content-length", b"content-type", b"host", b"idempotency-key",
-        b"if-match", b"last-event-id", b"origin", b"sec-fetch-site",
+        b"if-match", b"last-event-id", b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"origin",
+        b"sec-fetch-site",
     }
 )  # fmt: skip
 """Headers that a request may have once only: of two, each reader might believe another one."""
@@ -35,7 +36,7 @@ JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 _PORTS: Final = {"http": 80, "https": 443}
 _ALLOWED_HEADERS: Final = (
     "authorization, clew-lease, content-encoding, content-type, idempotency-key, if-match, if-none-match,"
-    " last-event-id"
+    " last-event-id, mcp-method, mcp-name, mcp-protocol-version"
 )
 _SHOWN_HEADERS: Final = "content-disposition, etag, link, location, retry-after"
 _METHODS: Final = "GET, POST, PUT, PATCH, DELETE"

@@ -45,6 +45,7 @@ _FILTERED: Final = frozenset(
         "/api/v1/snapshots/{id}",
         "/api/v1/snapshots/{id}/files",
         "/api/v1/snapshots/{id}/files/{path*}",
+        "/mcp",
         "/v1/conversations",
     }
 )

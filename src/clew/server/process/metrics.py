@@ -65,7 +65,7 @@ class Metrics:
         numbers.requests[name] = numbers.requests.get(name, 0) + 1
         numbers.received += done.received
         numbers.sent += done.sent
-        if route.endswith("/live"):
+        if done.is_live:
             return
         buckets = numbers.durations.get(route)
         if buckets is None:

@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Let callers with the scope `files` restore files in directories of this machine."""
     page: bool = True
     """Serve the page for people at `/`."""
+    mcp: bool = True
+    """Let agents search their past at `/mcp`."""
 
     max_body: int = 32 * MIB
     """Bytes of a request, unpacked."""

@@ -30,10 +30,11 @@ MODULES: Final = (
     "clew.server.rows.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
+MCP: Final = "clew.server.mcp.http"
 PAGE: Final = "clew.server.page"
 
 
 def all_routes(settings: Settings) -> list[Route]:
     """All routes that a server with these settings has."""
-    names = (*MODULES, PAGE) if settings.page else MODULES
+    names = [*MODULES, *([MCP] if settings.mcp else []), *([PAGE] if settings.page else [])]
     return [route for name in names for route in import_module(name).routes.all]

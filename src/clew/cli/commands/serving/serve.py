@@ -66,6 +66,7 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 )
 @click.option("--read-only", is_flag=True, help="Refuse everything that changes the store")
 @click.option("--no-page", is_flag=True, help="Serve no page for browsers")
+@click.option("--no-mcp", is_flag=True, help="Offer agents no tools at /mcp")
 @click.option("--open", "opens", is_flag=True, help="Open the page in your browser, signed in")
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option(
@@ -103,6 +104,7 @@ def serve_command(
     allow: tuple[str, ...],
     read_only: bool,
     no_page: bool,
+    no_mcp: bool,
     opens: bool,
     sync: bool,
     workers: int,
@@ -121,7 +123,8 @@ def serve_command(
 
     SIGTERM and Ctrl-C stop it: running requests are finished, streams are told to come back. A second signal
     ends it at once. SIGHUP reads the tokens again and opens the log file anew. /health and /ready answer
-    without a token, /metrics needs one.
+    without a token, /metrics needs one. At /mcp agents search their past sessions, with a token, as with
+    clew mcp.
     """
     _check_install()
     from clew.server.process.serve import NoTokenError, Options, serve
@@ -146,6 +149,7 @@ def serve_command(
         read_only=read_only,
         allow_files="files" in allow,
         page=not no_page,
+        mcp=not no_mcp,
     )
     if opens and (no_page or (unix_socket is not None and host is None and port is None)):
         raise click.UsageError("--open needs a page at an address: leave out --no-page, or add --port")
