@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from clew.model.search import SearchPage
 
 RecordKind: TypeAlias = Literal[
-    "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "line", "move",
+    "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "line", "move", "note",
     "notice", "redaction", "removal", "retention", "restore", "run", "share", "snapshot", "source", "status",
     "token", "unscrubbed", "var",
 ]  # fmt: skip

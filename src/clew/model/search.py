@@ -13,7 +13,7 @@ SearchOrder: TypeAlias = Literal["newest", "best"]
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was found."""
+    """A message that was found, by its text or by a note beside it."""
 
     session: str
     """A session that can show it: one on whose path it is, if there is one."""
@@ -32,6 +32,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     in_tool: bool
     """The hit is in the arguments or the result of a tool call, not in the text of a message."""
     in_note: bool = False
+    """The hit, and so the snippet, is in the note beside the message, not in the message."""
     copies: int = 0
     """So many more messages that say the same are left out of this page: copies in sessions that a program
     forked or resumed, and calls that quote what a subagent was told or answered."""

@@ -16,6 +16,7 @@ from clew.core.log.digest import entry_digest
 from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, HeadRow, SessionQuery, SessionRow
 from clew.core.messages.codec import decode_json
 from clew.core.messages.dialects import is_human_turn
+from clew.model import Json
 from clew.session import Session
 from clew.store import Store
 
@@ -89,15 +90,20 @@ def _check_tree(reader: Reader, tree: int) -> list[EntryRow]:
 def _check_beside(reader: Reader) -> None:
     """What is kept beside the store leads to what exists: nothing of a purged session is left (P18)."""
     labels: dict[str, set[str]] = {}
+    notes: dict[str, list[Json]] = {}
     for name, value in reader.scan_records(STORE_WIDE, "annotation"):
         uid, _, position = name.rpartition(".")
         branch = reader.find_branch(uid)
         assert branch is not None, f"{name} is annotated and does not exist"
-        assert reader.get_tip(branch.branch, int(position)) is not None, f"{name} is annotated and not there"
-        label = decode_json(value).get("label")
+        entry = reader.get_entry(branch.branch, int(position))
+        assert entry is not None, f"{name} is annotated and not there"
+        label, note = (decode_json(value).get(field) for field in ("label", "note"))
+        if isinstance(note, str) and note:
+            notes[name] = [entry.time, branch.branch, note]
         if label is not None:
             labels.setdefault(f"{branch.tree}:{label}", set()).add(name)
     assert labels == {name: set(decode_json(v)) for name, v in reader.scan_records(STORE_WIDE, "label")}
+    assert notes == {name: decode_json(value) for name, value in reader.scan_records(STORE_WIDE, "note")}
     for alias, sid in reader.scan_records(STORE_WIDE, "alias"):
         holder = reader.get_session(int(sid))
         assert holder is not None, f"the alias {alias!r} leads nowhere"

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import UNREADABLE, Read
+from clew.core.conversation.annotations import decode_note_record, note_in
 from clew.core.conversation.moves import decode_move, is_before
 from clew.core.conversation.records import PLAIN, places_named
 from clew.core.engine.redaction import decode_key, decode_policy
@@ -24,7 +25,7 @@ from clew.model import Head, Removal, Retention
 _json = msgspec.json.decode
 OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", "line", *PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = (
-    "alias", "annotation", "label", "lease", "redaction", "removal", "retention", "share", "token",
+    "alias", "annotation", "label", "lease", "note", "redaction", "removal", "retention", "share", "token",
 )  # fmt: skip
 
 
@@ -84,6 +85,8 @@ def _annotation(reader: Reader, name: str, value: bytes) -> str | None:
     branch = reader.find_branch(uid)
     if branch is None or reader.get_tip(branch.branch, int(position)) is None:
         return "its entry does not exist"
+    if note_in(value) is not None and reader.get_record(STORE_WIDE, "note", name) is None:
+        return "a search does not find its note; annotate the entry with it again"
     label = _json(value, type=dict[str, Any]).get("label")
     if label is None:
         return None
@@ -107,6 +110,19 @@ def _label(reader: Reader, name: str, value: bytes) -> str | None:
         note = reader.get_record(STORE_WIDE, "annotation", place)
         if note is None or _json(note, type=dict[str, Any]).get("label") != label:
             return f"it leads to {place}, which does not bear it"
+    return None
+
+
+def _note(reader: Reader, name: str, value: bytes) -> str | None:
+    note = decode_note_record(value)
+    annotation = reader.get_record(STORE_WIDE, "annotation", name)
+    if annotation is None or note_in(annotation) != note.text:
+        return "its entry does not bear it"
+    uid, _, position = name.rpartition(".")
+    branch = reader.find_branch(uid)
+    row = None if branch is None else reader.get_entry(branch.branch, int(position))
+    if branch is None or row is None or (note.time, note.branch) != (row.time, branch.branch):
+        return "it leads to another place than that of its entry"
     return None
 
 
@@ -143,6 +159,7 @@ _CHECKS: Final[dict[RecordKind, Callable[[Reader, str, bytes], str | None]]] = {
     "annotation": _annotation,
     "label": _label,
     "lease": _decoded(Lease),
+    "note": _note,
     "redaction": _redaction,
     "removal": _decoded(Removal),
     "retention": _retention,

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.annotations import put_annotation
 from clew.core.conversation.append import new_branch
 from clew.core.conversation.history import note_name
 from clew.core.conversation.points import find, tip_at
@@ -32,6 +33,7 @@ from clew.core.log.rows import (
 from clew.core.log.tree import chain
 from clew.core.messages.codec import encode_json, prepare
 from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
+from clew.core.messages.search_text import TextPlace
 from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.core.redact.incoming import Incoming
 from clew.errors import ConflictError, InvalidError
@@ -478,7 +480,8 @@ class Placing:
             pending.append(row)
             if item.note is not None:
                 name = note_name(self._uid(branch), tip.position)
-                self._tx.put_record(STORE_WIDE, "annotation", name, item.note)
+                place = TextPlace(row.time, branch, row.position)
+                put_annotation(self._tx, name, item.note, place=place)
         self._tips[branch] = self.last = tip
         names = [item.name for item in items]
         start = packed(branch, first)

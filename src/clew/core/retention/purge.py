@@ -8,7 +8,8 @@ from typing import Final
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.conversation.annotations import drop_annotations
+from clew.core.conversation.history import removed_name
 from clew.core.conversation.points import find, find_deleted
 from clew.core.conversation.records import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
@@ -103,7 +104,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
 def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, int]) -> None:
     """Remove the entries of a branch that no session needs, now that one session is gone."""
     last = needed.get(branch.branch, branch.fork)
-    _drop_notes(tx, row.tree, branch.uid, last)
+    drop_annotations(tx, row.tree, branch.uid, last)
     tx.drop_entries(branch.branch, last)
     if branch.branch not in needed:
         tx.drop_branch(branch.branch)
@@ -163,25 +164,6 @@ def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, Branc
         for head in points_of(tx, other.sid):
             need(by_uid.get(head.branch, 0), head.position)
     return needed
-
-
-def _label_of(value: bytes) -> str | None:
-    """None: it has none, or cannot be read; it goes all the same."""
-    try:
-        return decode_note(value).get("label")
-    except CorruptError:
-        return None
-
-
-def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:
-    """Remove the annotations of the entries of a branch behind a position."""
-    from clew.core.conversation.annotations import unlabel
-
-    for name, value in tx.scan_records(STORE_WIDE, "annotation", note_name(uid, last + 1), f"{uid}/"):
-        label = _label_of(value)
-        if label is not None:
-            unlabel(tx, tree, label, name)
-        tx.drop_record(STORE_WIDE, "annotation", name)
 
 
 # -- what is damaged

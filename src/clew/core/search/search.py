@@ -16,13 +16,14 @@ import msgspec
 from clew.backends.contract import Reader
 from clew.backends.rows import TAG, facets_of
 from clew.backends.text_scan import scan_texts
+from clew.core.conversation.annotations import Note
 from clew.core.conversation.listing import Source, facets_wanted
 from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import filters
 from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
-from clew.core.log.rows import MESSAGE, Details, SessionQuery, SessionRow
+from clew.core.log.rows import MESSAGE, REMOVED, Details, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.messages.search_text import (
     ROLES,
@@ -37,6 +38,7 @@ from clew.core.messages.words import Query, Term, flat, parse
 from clew.core.search.copies import Candidate, Copies
 from clew.core.search.excerpt import Excerpt, beginning, excerpt
 from clew.core.search.index import Tell, catch_up
+from clew.core.search.matches import FindTexts, Match, matches
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.model import Head, Json, utc
 from clew.model.search import Hit, SearchOrder, SearchPage
@@ -169,12 +171,8 @@ class Sightings:
 
 RANKED: Final = 1000
 """So many of the newest hits are compared to find the best."""
-MOST_AT_ONCE: Final = 2000
 MANY_SESSIONS: Final = 300
 GONE: Final = 2**62
-
-FindTexts = Callable[[TextQuery], list[TextPlace]]
-
 
 MOST_HITS: Final = 1000
 
@@ -199,13 +197,27 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
+_NO_TEXT: Final = Searched(ROLES.index("other"), "", "")
+"""Of an entry that is no message."""
+
+
 class Found(msgspec.Struct, frozen=True):
     """An entry that matches, and who can show it."""
 
-    place: TextPlace
+    match: Match
     sight: Sight
     text: Searched
     score: float = 0.0
+
+    @property
+    def place(self) -> TextPlace:
+        return self.match.place
+
+    @property
+    def note(self) -> str | None:
+        """What of it is shown, if that is not its text."""
+        note = self.match.note
+        return None if note is None or self.match.by_text else note.text
 
 
 class Search:
@@ -227,9 +239,10 @@ class Search:
         copies = Copies(self._reader, request.query)
         last: Found | None = None
         for found in self._best() if request.order == "best" else self._newest():
-            excerpt, in_tool = self._excerpt(found.text)
+            text = found.text if found.note is None else Searched(found.text.role, found.note, "")
+            excerpt, in_tool = self._excerpt(text)
             shown[found.place] = found, excerpt
-            copies.add(Candidate(found.place, found.sight.session, found.text, in_tool), page)
+            copies.add(Candidate(found.place, found.sight.session, text, in_tool), page)
             if len(page) > request.limit:
                 break
             last = found
@@ -317,16 +330,20 @@ class Search:
         return self._matching(self._before(), self._request.limit + 1)
 
     def _best(self) -> list[Found]:
-        ranked: list[Found] = []
-        for each in islice(self._matching(None, RANKED), RANKED):
-            points = score(self._request.query, each.text.said, each.text.tool if self._request.tools else "")
-            ranked.append(msgspec.structs.replace(each, score=points))
+        found = islice(self._matching(None, RANKED), RANKED)
+        ranked = [msgspec.structs.replace(each, score=self._score(each)) for each in found]
         ranked.sort(key=lambda each: _rank(each.score, each.place))
         cursor, last = self._request.cursor, self._before()
         if cursor is None or cursor.score is None or last is None:
             return ranked
         seen = _rank(cursor.score, last)
         return [each for each in ranked if _rank(each.score, each.place) > seen]
+
+    def _score(self, found: Found) -> float:
+        """A note counts for itself: that it stands beside a long message makes it no worse."""
+        query, text, note = self._request.query, found.text, found.match.note
+        points = score(query, text.said, text.tool if self._request.tools else "")
+        return points if note is None else round(points + score(query, note.text), 6)
 
     def _before(self) -> TextPlace | None:
         cursor = self._request.cursor
@@ -336,7 +353,7 @@ class Search:
         return TextPlace(cursor.time, GONE if branch is None else branch.branch, cursor.position)
 
     def _matching(self, before: TextPlace | None, first: int) -> Iterator[Found]:
-        """All that match and can be shown, newest first; the first pages are small."""
+        """All that match and can be shown, newest first."""
         request = self._request
         query = TextQuery(
             query=request.query,
@@ -348,19 +365,11 @@ class Search:
             until=request.until,
             before=before,
         )
-        while True:
-            places = self._find_texts(query)
-            for place in places:
-                found = self._found(place)
-                if found is not None:
-                    yield found
-            if len(places) < query.limit:
-                return
-            limit = min(query.limit * 4, MOST_AT_ONCE)
-            query = msgspec.structs.replace(query, before=places[-1], limit=limit)
+        found = map(self._found, matches(self._reader, self._find_texts, query))
+        return (each for each in found if each is not None)
 
-    def _found(self, place: TextPlace) -> Found | None:
-        request = self._request
+    def _found(self, match: Match) -> Found | None:
+        request, place = self._request, match.place
         if request.since is not None and place.time < request.since:
             return None
         if request.until is not None and place.time >= request.until:
@@ -370,12 +379,23 @@ class Search:
             return None
         try:
             row = self._reader.get_entry(place.branch, place.position)
-            if row is None or row.kind != MESSAGE:
+            if row is None or row.kind == REMOVED:
                 return None
-            message = checks.message(str(place.branch), row.position, row.body)
+            if row.kind == MESSAGE:
+                text = searched_text(checks.message(str(place.branch), row.position, row.body), row.flags)
+            else:
+                text = _NO_TEXT
         except CorruptError:
             return None
-        return Found(place, sight, searched_text(message, row.flags))
+        if request.role is not None and text.role != request.role:
+            return None
+        if match.note is not None and not self._is_beside(match.note, row.time):
+            match = match._replace(note=None)
+        return Found(match, sight, text) if match.by_text or match.note else None
+
+    def _is_beside(self, note: Note, time: int) -> bool:
+        """Whether the record of a note leads to its own entry, of this time."""
+        return (self._sightings.head_of(note.place).branch, time) == (note.uid, note.place.time)
 
     # -- the hit as the caller sees it
 
@@ -392,6 +412,7 @@ class Search:
             snippet=shown.text,
             marks=shown.marks,
             in_tool=one.in_tool,
+            in_note=found.note is not None,
             copies=one.copies,
         )
 

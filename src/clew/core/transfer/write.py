@@ -19,7 +19,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.check.scan import ChangedError, GoneError
-from clew.core.conversation.annotations import decode_label
+from clew.core.conversation.annotations import decode_label, drop_annotation, put_annotation
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.records import places_named
 from clew.core.engine.notices import notice
@@ -434,10 +434,11 @@ def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int
     """Let these sessions, of this tree in the target, have the notes of the image and no others."""
     there = read_image(tx, tree, sids)
     for name, value in image.notes.items():
-        if there.notes.get(name) != value:
-            tx.put_record(STORE_WIDE, "annotation", name, value)
+        before = there.notes.get(name)
+        if before != value:
+            put_annotation(tx, name, value, before=before)
     for name in there.notes.keys() - image.notes.keys():
-        tx.drop_record(STORE_WIDE, "annotation", name)
+        drop_annotation(tx, name)
     for label in {*image.labels, *there.labels}:
         _put_label(tx, image, tree, label)
 
