@@ -459,13 +459,15 @@ class Store:
         limit: int = 20,
         cursor: str | None = None,
     ) -> SearchPage:
-        """Messages that have all words of a query; all that was appended before is found.
+        """Messages that have all words of a query, in their text or in the note beside them; all that was
+        appended before is found.
 
         Words in any order, `"a phrase"`, `prefix*`, `-without`; upper and lower case and accents are the
         same. Parts of identifiers, and of texts in scripts without spaces, are found too. What only
         sessions in the trash can show is not found; a message that several sessions share is found once.
         On one page, so is what a program copied to another session, and what a subagent was told or
-        answered: `Hit.copies` counts the others.
+        answered: `Hit.copies` counts the others. A note is what `annotate(entry, note="…")` put beside an
+        entry, be that a message or a mark; the filters are then about the entry.
 
         Args:
             role: Only messages of this role: `user` is a human. The results of tools are not `user`, and

@@ -106,6 +106,19 @@ def test_json_hits_have_places_and_marks(story: Clew) -> None:
     assert "cookie" == hit["snippet"][start:end]
 
 
+def test_a_hit_in_a_note_says_so(story: Clew) -> None:
+    with clew.open(story.store) as store:
+        store.get("login-bug").outside_lease().annotate(0, note="Here began what the cafeteria told")
+    screen = SGR.sub("", story.on_terminal("search", "cafeteria").out).splitlines()
+    assert re.fullmatch(r"login-bug@[0-9a-f]{4}\.0  note · .*", screen[1])
+    assert "Here began what the cafeteria told" in screen[2]
+    [hit] = story("search", "cafeteria", "--json").records
+    assert (hit["role"], hit["in_note"], hit["snippet"][:10]) == ("user", True, "Here began")
+    [row] = story("search", "cafeteria").rows
+    assert ("login-bug@0", "user") == (row[0], row[1])
+    assert not any(hit["in_note"] for hit in story("search", "cookie", "--json").records)
+
+
 def test_hits_are_marked_on_a_terminal(story: Clew) -> None:
     assert "\x1b[1;91mcookie\x1b[0m" in story.on_terminal("search", "cookie").out
     assert "nothing found" in story.on_terminal("search", "xyzzy").out

@@ -134,6 +134,15 @@ def test_what_was_left_behind_is_found_and_opened_where_it_is(story: Clew) -> No
     browse(story, steps)
 
 
+def test_a_hit_in_a_note_says_so(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        session = store.session("s")
+        session.append(user("one"))
+        session.annotate(0, note="the needle")
+        (hit,) = store.search("needle")
+    assert search.hit_line(hit, 60).plain == "  note      the needle"
+
+
 def test_letters_are_words_while_one_types_and_commands_in_the_results(agents: Clew) -> None:
     async def steps(screen: Screen) -> None:
         await screen.press("slash")

@@ -87,6 +87,8 @@ class TestRoundTrips:
         assert requests(store, lambda: store.list(limit=50)) == 1
         assert requests(store, lambda: store.get("s")) == 1
         assert requests(store, lambda: store.search("7")) == 1
+        s.annotate(0, note="needle")
+        assert requests(store, lambda: store.search("needle")) == 1
 
     def test_a_lease_is_renewed_in_one(self, store: clew.Store) -> None:
         with store.session("s").run() as run:
@@ -100,6 +102,23 @@ class TestRoundTrips:
         assert requests(store, lambda: s.set_var("n", 1)) == 1
         assert requests(store, lambda: s.add_event("t", 1)) == 2
         assert requests(store, lambda: s.append(user("b"), key="k")) == 2
+
+
+def test_a_note_is_found_on_both_sides(server: Running, store: clew.Store) -> None:
+    """Whoever wrote it; the pages are the same."""
+    s = store.session("s")
+    s.append(user("needle one"), user("two"), user("three"))
+    s.annotate(1, note="the needle")
+    server.store.get("s").annotate(2, note="another needle")
+
+    for order in ("newest", "best"):
+        page = store.search("needle", order=order, limit=2)
+        rest = store.search("needle", order=order, limit=2, cursor=page.cursor)
+        assert [*page, *rest] == [*server.store.search("needle", order=order)]
+        assert sum(hit.in_note for hit in (*page, *rest)) == 2
+    s.annotate(1, note=None)
+    assert len(server.store.search("needle")) == len(store.search("needle")) == 2
+    assert server.store.verify().ok
 
 
 def test_two_clients_write_to_one_session(server: Running) -> None:

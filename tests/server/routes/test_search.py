@@ -75,6 +75,15 @@ def test_hits_are_text_with_the_places_of_the_words(server: Running, client: htt
     assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["needle"]
 
 
+def test_a_note_is_found_as_soon_as_it_is_written(server: Running, client: httpx.Client) -> None:
+    entry = next(server.store.get("mine").entries()).id
+    client.patch(f"/api/v1/sessions/mine/entries/{entry}/annotations", json={"note": "see the needle"})
+    (hit,) = client.get(SEARCH, params={"q": "needle"}).json()["data"]
+    assert (hit["entry_id"], hit["role"], hit["snippet"]) == (entry, "user", "see the needle")
+    assert (hit["in_note"], hit["in_tool"]) == (True, False)
+    assert not any(each.in_note for each in found(client, q="login"))
+
+
 @pytest.mark.parametrize("order", ["newest", "best"])
 def test_pages_lead_to_each_other_and_keep_the_question(
     server: Running, client: httpx.Client, order: str
@@ -131,6 +140,13 @@ def test_s19_a_bound_token_finds_what_is_in_its_sessions(server: Running, bound:
     assert found(bound, q="login", workspace="/w/theirs") == []
     assert found(bound, q="word", tag="x")[0].session == "both"
     assert found(bound, q="works") == []
+
+
+def test_s19_a_bound_token_finds_the_notes_of_its_sessions(server: Running, bound: httpx.Client) -> None:
+    for id in ("mine", "theirs"):
+        server.store.get(id).annotate(0, note="needle")
+    assert [hit.session for hit in found(bound, q="needle")] == ["mine"]
+    assert found(bound, q="needle", role="assistant") == []
 
 
 def test_s19_a_session_of_others_is_not_there(bound: httpx.Client) -> None:

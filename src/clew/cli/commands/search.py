@@ -105,7 +105,7 @@ def search_command(
     best: bool,
 ) -> int:
     """The words may be in any order. Each hit has a place, which clew show, clew fork and
-    clew rewind take. A text that a program copied to several sessions is one hit. On a terminal at most
+    clew rewind take. An entry is also found by the note beside it, and then shows the note. A text that a program copied to several sessions is one hit. On a terminal at most
     three hits of a session are shown, so that one session does not hide the others; --session shows all.
 
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
@@ -289,7 +289,7 @@ def _screen(group: Group, info: clew.SessionInfo, name: str, width: int, *, is_a
     yield _cut(Text.assemble((title, "bold"), (f"  {one_line(about)}", "bright_black")))
     for hit, handle in group.shown:
         facts = [
-            "tool" if hit.in_tool else hit.role,
+            "note" if hit.in_note else "tool" if hit.in_tool else hit.role,
             ago(hit.at),
             "left behind" if not hit.on_path else "",
             f"+{count(hit.copies, 'copy')}" if hit.copies else "",

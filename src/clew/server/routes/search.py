@@ -12,11 +12,12 @@ routes = Routes()
 
 @routes.get("/search", answer=HitPage)
 def search(call: Call, query: SearchQuery) -> Answer:
-    """Find messages that have all words of a query.
+    """Find messages that have all words of a query, in their text or in the note beside them.
 
     Upper and lower case and accents are the same; parts of identifiers, and of texts in scripts without
     spaces, are found too. All that was appended before is found. A message that several sessions share is
-    found once; `copies` counts those that say the same. A token that is bound to some sessions finds what is
+    found once; `copies` counts those that say the same. A note is the annotation `note` of an entry, if it is
+    text. A token that is bound to some sessions finds what is
     in these.
     """
     filters = call.principal.within(query.workspace, query.tag)
