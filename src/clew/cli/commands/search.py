@@ -105,8 +105,9 @@ def search_command(
     best: bool,
 ) -> int:
     """The words may be in any order. Each hit has a place, which clew show, clew fork and
-    clew rewind take. An entry is also found by the note beside it, and then shows the note. A text that a program copied to several sessions is one hit. On a terminal at most
-    three hits of a session are shown, so that one session does not hide the others; --session shows all.
+    clew rewind take. An entry is also found by the note beside it, and then shows the note. A text that a
+    program copied to several sessions is one hit. On a terminal at most three hits of a session are shown,
+    so that one session does not hide the others; --session shows all.
 
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
     """

@@ -277,7 +277,9 @@ def by_session(hits: Sequence[Hit], named: Sequence[Found]) -> list[Found]:
 def hit_line(hit: Hit, width: int) -> Text:
     """Who said it, and the words around the hit: those before it are cut if there is no room for all."""
     left = "" if hit.on_path else "(left behind) "
-    line = Text.assemble((f"  {'note' if hit.in_note else hit.role:<9} ", "dim"), (left, "yellow"), no_wrap=True)
+    line = Text.assemble(
+        (f"  {'note' if hit.in_note else hit.role:<9} ", "dim"), (left, "yellow"), no_wrap=True
+    )
     room = width - line.cell_len
     start, end = hit.marks[0] if hit.marks else (0, 0)
     begin = 0
