@@ -123,7 +123,10 @@ def _scope(view: View, headers: Mapping[str, str]) -> dict[str, Any]:
         "raw_path": b"/mcp",
         "query_string": b"",
         "root_path": "",
-        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in passed.items()],
+        # Blanks around a value are no part of it; the parser leaves those behind it.
+        "headers": [
+            (name.encode("latin-1"), value.strip(" \t").encode("latin-1")) for name, value in passed.items()
+        ],
         "client": None,
         "server": None,
         "state": {_VIEW: view},

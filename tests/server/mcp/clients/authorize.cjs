@@ -1,4 +1,5 @@
 // Loaded before the conformance tool, which cannot be told a token: every request carries $MCP_TOKEN.
+const http = require("http")
 const { Agent, setGlobalDispatcher } = require("undici")
 
 const authorization = `Bearer ${process.env.MCP_TOKEN}`
@@ -14,3 +15,6 @@ setGlobalDispatcher(
     (dispatch) => (options, handler) => dispatch({ ...options, headers: authorized(options.headers) }, handler),
   ),
 )
+
+const request = http.request
+http.request = (...given) => request(...given).setHeader("authorization", authorization)

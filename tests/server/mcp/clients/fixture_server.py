@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 from typing import Any
+from unittest.mock import patch
 
 import mcp_types as types
 import uvicorn
@@ -15,11 +16,15 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 
+import clew
+from clew.server import app
+from clew.server.mcp import exchange
 from tests.server.mcp.clients import fixture_tools
 from tests.server.mcp.clients.fixture_inputs import PROMPT, next_round
 from tests.server.mcp.clients.fixture_tools import PIXEL, Context
 
 NAME = "clew-conformance"
+TOKEN = "the-token-of-the-fixture"
 _TEXTS = {
     "test://static-text": "This is the content of the static text resource.",
     "test://watched-resource": "Watched.",
@@ -152,15 +157,23 @@ def fixture() -> Server[Any]:
     return server
 
 
-def main() -> None:
-    """Serve until it is ended. The first line of output is the address."""
-    with socket.socket() as listener:
+def main(way: str) -> None:
+    """Serve until it is ended. The first line of output is the address.
+
+    Args:
+        way: `sdk`: by the SDK's own application. `clew`: as `clew serve` does it, with this server instead of
+            the one that our factory makes.
+    """
+    with socket.socket() as listener, patch.object(exchange, "make_server", lambda view_of: fixture()):
         listener.bind(("127.0.0.1", 0))
-        sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        application: Any = fixture().streamable_http_app()
+        if way == "clew":
+            application = app(clew.open("memory:"), token=TOKEN, hosts=(address,))
+        sys.stdout.write(f"http://{address}/mcp\n")
         sys.stdout.flush()
-        config = uvicorn.Config(fixture().streamable_http_app(), log_level="warning")
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(application, log_level="warning")).run(sockets=[listener])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -7,22 +7,57 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.server.mcp.clients.fixture_server import TOKEN
 from tests.server.mcp.clients.programs import failures, required
+from tests.server.mcp.clients.samples import fill
+from tests.server.process.commands import serving
 
-# Scenarios that the tool requires of nobody yet. Left out are two things that Clew does not offer: long
-# tasks, and streams that go on where they broke off.
-_MORE = {
-    "2025-11-25": {"json-schema-2020-12", "server-session-lifecycle"},
-    "2026-07-28": {"json-schema-2020-12", "http-custom-header-server-validation"},
+OLD: Final = "2025-11-25"
+NEW: Final = "2026-07-28"
+
+# What the tool has, but requires of nobody yet. Long tasks are left out, and streams that go on where they
+# broke off: Clew offers neither.
+MORE: Final = {
+    OLD: {"json-schema-2020-12", "server-session-lifecycle"},
+    NEW: {"json-schema-2020-12", "http-custom-header-server-validation"},
+}
+
+# What a server can do only while it answers with a stream or keeps a session. /mcp answers at once and keeps
+# nothing: no tool of Clew asks the user, logs or tells of its progress.
+NEEDS_A_STREAM: Final = {
+    OLD: {
+        "elicitation-sep1034-defaults",
+        "elicitation-sep1330-enums",
+        "server-sse-multiple-streams",
+        "tools-call-elicitation",
+        "tools-call-sampling",
+        "tools-call-with-logging",
+        "tools-call-with-progress",
+    },
+    NEW: {"tools-call-with-progress"},
+}
+
+# What can be asked of any server, whatever its tools are.
+OF_ANY_SERVER: Final = {
+    OLD: {"server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-session-lifecycle"},
+    NEW: {
+        "server-stateless",
+        "tools-list",
+        "server-sse-multiple-streams",
+        "dns-rebinding-protection",
+        "http-header-validation",
+        "input-required-result-unsupported-methods",
+    },
 }
 
 
 @contextmanager
-def fixture_server() -> Iterator[str]:
-    words = [sys.executable, "-W", "ignore", "-m", "tests.server.mcp.clients.fixture_server"]
+def fixture_server(way: str) -> Iterator[str]:
+    words = [sys.executable, "-W", "ignore", "-m", "tests.server.mcp.clients.fixture_server", way]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -31,7 +66,29 @@ def fixture_server() -> Iterator[str]:
             process.kill()
 
 
-@pytest.mark.parametrize("revision", _MORE)
+@pytest.mark.parametrize("revision", [OLD, NEW])
 def test_a_server_that_is_made_as_ours_is_passes_every_scenario(revision: str, tmp_path: Path) -> None:
-    with fixture_server() as url:
-        assert failures(url, revision, required(revision) | _MORE[revision], tmp_path) == {}
+    with fixture_server("sdk") as url:
+        assert failures(url, revision, required(revision) | MORE[revision], tmp_path) == {}
+
+
+def test_it_passes_in_clew_serve_whatever_needs_no_stream(tmp_path: Path) -> None:
+    with fixture_server("clew") as url:
+        for revision in (OLD, NEW):
+            scenarios = (required(revision) | MORE[revision]) - NEEDS_A_STREAM[revision]
+            assert failures(url, revision, scenarios, tmp_path / revision, token=TOKEN) == {}
+
+
+def test_clew_passes_what_can_be_asked_of_any_server(tmp_path: Path) -> None:
+    fill(tmp_path / "agents.db", tmp_path / "work")
+    with serving(tmp_path) as server:
+        for revision in (OLD, NEW):
+            found = failures(
+                f"{server.url}/mcp",
+                revision,
+                OF_ANY_SERVER[revision],
+                tmp_path / revision,
+                token=server.token,
+                has_fixtures=False,
+            )
+            assert found == {}
