@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.conversation.listing import list_page
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import info_of
 from clew.core.log.rows import SessionRow
 from clew.core.maintenance import purge_and_scrub
 from clew.core.retention.purge import purge
-from clew.core.runs.access import live, refuse_if_held
-from clew.core.streams.families import roll_up
+from clew.core.runs.access import refuse_if_held
 from clew.errors import (
     AliasExistsError,
     InvalidError,
@@ -23,12 +21,12 @@ from clew.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import Json, Page, SessionInfo
+from clew.model import Json, SessionInfo
 from clew.server.call import SETTINGS as IN_SESSION_TAG
 from clew.server.call import Answer, Call, check_head, session_tag
 from clew.server.problems import Problem
 from clew.server.routing import Routes, part_of
-from clew.server.wire.listed import counted_for, seen_info
+from clew.server.wire.listed import page_for, seen_info, used_by
 from clew.server.wire.sessions import (
     Aliases,
     AliasQuery,
@@ -71,8 +69,9 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
     if reach is None:
         return Answer(value=SessionPage((), None))
     workspace, tags = reach
-    page = _page(
-        call,
+    page = page_for(
+        call.store,
+        call.principal,
         status=query.status,
         workspace=workspace,
         project=query.project,
@@ -93,15 +92,6 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
     seen = [as_seen(call, info) for info in page.sessions]
     found = tuple(map(listed, seen, page.usage) if query.usage else map(listed, seen))
     return Answer(value=SessionPage(found, page.cursor), headers=call.next_page(page.cursor))
-
-
-def _page(call: Call, **query: Any) -> Page:
-    """Subagents that are not the caller's to see do not count."""
-    counts = counted_for(call.principal)
-    if counts is None:
-        return call.store.list(**query)
-    with call.store._engine.read() as reader:
-        return list_page(reader, **query, counts=counts)
 
 
 def _where(query: SessionsQuery) -> dict[str, Json]:
@@ -166,9 +156,7 @@ def get_session(call: Call, id: str, query: SessionUsageQuery) -> Answer:
     session = call.session(id)
     if not query.usage or call.principal.kind == "share":
         return described(call, session.info)
-    with call.store._engine.read() as reader:
-        (used,) = roll_up(reader, [live(reader, session._sid, session.id)], counted_for(call.principal))
-    return Answer(value=listed(as_seen(call, session.info), used))
+    return Answer(value=listed(as_seen(call, session.info), used_by(session, call.principal)))
 
 
 @routes.patch("/sessions/{id}", answer=SessionInfo)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.core.conversation.listing import list_page
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import info_of
-from clew.core.streams.families import Counts
+from clew.core.streams.families import Counts, roll_up
 from clew.errors import CorruptError
-from clew.model import SessionInfo
+from clew.model import Page, SessionInfo
+from clew.model.usage import FamilyUsage
 from clew.server.access.principal import Principal
+from clew.session import Session
+from clew.store import Store
 
 
 def seen_info(principal: Principal, reader: Reader, info: SessionInfo) -> SessionInfo:
@@ -28,6 +34,21 @@ def counted_for(principal: Principal) -> Counts | None:
     if not principal.is_bound:
         return None
     return lambda reader, sid: _is_seen(principal, reader, sid)
+
+
+def page_for(store: Store, principal: Principal, **query: Any) -> Page:
+    """`store.list`, in which subagents that are not the caller's to see do not count."""
+    counts = counted_for(principal)
+    if counts is None:
+        return store.list(**query)
+    with store._engine.read() as reader:
+        return list_page(reader, **query, counts=counts)
+
+
+def used_by(session: Session, principal: Principal) -> FamilyUsage:
+    """What a session and those of its subagents that the caller may see have used."""
+    with session._look() as (reader, row):
+        return roll_up(reader, [row], counted_for(principal))[0]
 
 
 def _is_seen(principal: Principal, reader: Reader, sid: int) -> bool:

@@ -20,6 +20,7 @@ from clew.server.mcp.entries import ShownEntry, Teller, role_of
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
 from clew.server.mcp.view import View, place_in
+from clew.server.wire.listed import used_by
 from clew.session import Session
 
 PROMPT: Final = 500
@@ -64,7 +65,7 @@ class OverviewAnswer(Answer, kw_only=True):
 def session_overview(view: View, args: OverviewArguments) -> OverviewAnswer:
     session = view.find(args.session)
     text, info = view.text(), session.info
-    used = session.usage(subagents=True)
+    used = used_by(session, view.principal)
     recent = list(islice(session.entries(newest_first=True, damaged="skip"), LOOKED_AT))[::-1]
     return OverviewAnswer(
         id=info.id,

@@ -13,6 +13,7 @@ from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
 from clew.server.mcp.tools.search import Cursor, Short
 from clew.server.mcp.view import HERE, Scope, View
+from clew.server.wire.listed import page_for
 
 
 class ListArguments(Arguments, frozen=True, kw_only=True):
@@ -54,7 +55,9 @@ def list_sessions(view: View, args: ListArguments) -> ListAnswer:
 
 
 def _page(view: View, args: ListArguments, scope: Scope, limit: int) -> Page:
-    return view.store.list(
+    return page_for(
+        view.store,
+        view.principal,
         workspace=scope.workspace,
         tag=scope.tags or None,
         status=args.status,

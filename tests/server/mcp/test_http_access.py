@@ -1,0 +1,313 @@
+"""Who is let in at `/mcp`, and what each caller sees and may do there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from clew.server.access.shares import add_share
+from clew.server.access.tokens import add_token
+from clew.server.mcp.tools import TOOLS
+from tests.server.conftest import TOKEN, Running
+from tests.server.mcp.rpc import ask, call, headers_of, message, tools
+
+Serve = Callable[..., Running]
+MARK = "zebra"
+"""A word that stands in all that a bound token must not see."""
+READING = [tool.name for tool in TOOLS if tool.needs == "read"]
+
+
+@pytest.fixture(params=[False, True], ids=["2025-11-25", "2026-07-28"])
+def modern(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def refused(answer: Any, status: int, code: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == code
+
+
+# -- who is let in
+
+
+def test_a_token_is_needed(server: Running, modern: bool) -> None:
+    with server.client(None) as client:
+        for headers in ({}, {"authorization": "Bearer x"}, {"authorization": f"Basic {TOKEN}"}):
+            answer = ask(client, modern=modern, headers=headers)
+            refused(answer, 401, "unauthorized")
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_in_the_address_is_none(server: Running) -> None:
+    with server.client(None) as client:
+        refused(ask(client, path=f"/mcp?token={TOKEN}"), 401, "unauthorized")
+
+
+def test_a_cookie_is_not_enough(server: Running) -> None:
+    """Not even on a request of our own page: a browser sends it whoever asks."""
+    with server.client(None) as client:
+        client.post("/api/v1/login", json={"token": TOKEN})
+        assert client.get("/api/v1/me").status_code == 200
+        refused(ask(client), 403, "foreign_request")
+        refused(ask(client, headers={"origin": server.url}), 401, "unauthorized")
+
+
+def test_pages_of_other_sites_are_refused(client: httpx.Client, modern: bool) -> None:
+    for origin in ("https://evil.example", "null", "http://localhost:1"):
+        refused(ask(client, modern=modern, headers={"origin": origin}), 403, "foreign_origin")
+
+
+def test_a_name_that_an_attacker_points_here_is_refused(client: httpx.Client, modern: bool) -> None:
+    refused(ask(client, modern=modern, headers={"host": "evil.example"}), 421, "wrong_host")
+
+
+def test_a_share_reaches_no_tool(server: Running) -> None:
+    session = server.store.create("a")
+    _, token = add_share(server.store, session, at=None)
+    with server.client(token) as client:
+        refused(ask(client), 403, "shared_only")
+
+
+def test_a_token_that_may_not_read_reaches_no_tool(server: Running) -> None:
+    _, token = add_token(server.store, "files", scopes=["files"])
+    with server.client(token) as client:
+        refused(ask(client), 403, "forbidden")
+
+
+def test_a_caller_who_asks_too_often_has_to_wait(serve: Serve) -> None:
+    server = serve(rate=0.001, burst=2)
+    _, token = add_token(server.store, "eager", scopes=["read"])
+    with server.client(token) as client:
+        answers = [ask(client) for _ in range(3)]
+        assert [one.status_code for one in answers] == [200, 200, 429]
+        refused(answers[-1], 429, "too_many_requests")
+
+
+# -- what is sent
+
+
+def test_a_body_that_is_too_large_is_refused(client: httpx.Client, modern: bool) -> None:
+    sent = message("tools/call", {"name": "search_sessions", "arguments": {"query": "x" * 2**20}})
+    answer = client.post("/mcp", json=sent, headers=headers_of(sent, modern=modern))
+    refused(answer, 413, "too_large")
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+def test_a_body_that_is_nested_deep_harms_nothing(client: httpx.Client, modern: bool, depth: int) -> None:
+    sent = message("tools/call", {"name": "list_sessions", "arguments": {}}, modern=modern)
+    nested = json.dumps(sent).replace(
+        '"arguments": {}', '"arguments": {"a": ' + "[" * depth + "]" * depth + "}"
+    )
+    answer = client.post("/mcp", content=nested, headers=headers_of(sent, modern=modern))
+    assert answer.status_code in (200, 400), answer.text
+    told = answer.json()
+    assert "error" in told or told["result"]["isError"]
+    assert tools(client, modern=modern)
+
+
+def test_what_is_not_json_is_refused(client: httpx.Client, modern: bool) -> None:
+    headers = headers_of(message("tools/list"), modern=modern)
+    broken = client.post("/mcp", content=b"{", headers=headers)
+    assert (broken.status_code, broken.json()["error"]["code"]) == (400, -32700)
+    form = {**headers, "content-type": "application/x-www-form-urlencoded"}
+    refused(client.post("/mcp", content=b"a=b", headers=form), 415, "unsupported_media_type")
+
+
+def test_a_client_has_to_take_json(client: httpx.Client, modern: bool) -> None:
+    assert ask(client, modern=modern, headers={"accept": "text/html"}).status_code == 406
+    assert ask(client, modern=modern, headers={"accept": "*/*"}).status_code == 200
+
+
+def test_there_is_nothing_to_get_or_to_delete(client: httpx.Client) -> None:
+    """No stream without a request, and no session of the protocol: the revisions allow that."""
+    for method in ("GET", "DELETE", "PUT"):
+        for headers in ({}, {"accept": "text/event-stream"}, {"mcp-session-id": "x"}):
+            answer = client.request(method, "/mcp", headers=headers)
+            refused(answer, 405, "method_not_allowed")
+            assert answer.headers["allow"] == "POST"
+
+
+def test_a_header_of_the_protocol_may_be_there_once_only(client: httpx.Client) -> None:
+    sent = message("tools/list", modern=True)
+    headers = [*headers_of(sent, modern=True).items(), ("mcp-method", "tools/call")]
+    refused(client.post("/mcp", json=sent, headers=headers), 400, "invalid_header")
+
+
+def test_the_address_takes_two_parameters(client: httpx.Client) -> None:
+    refused(ask(client, path="/mcp?all=1"), 422, "invalid")
+    refused(ask(client, path="/mcp?workspace="), 422, "invalid")
+
+
+# -- what each caller may do
+
+
+def test_a_token_that_only_reads_is_offered_no_tool_that_writes(server: Running, modern: bool) -> None:
+    server.store.create("a").append({"role": "user", "content": "hello"})
+    _, token = add_token(server.store, "reader", scopes=["read"])
+    with server.client(token) as client:
+        assert tools(client, modern=modern) == READING
+        for name, arguments in {
+            "checkpoint": {"name": "x", "session": "a"},
+            "remember": {"note": "x", "place": "a"},
+            "diff_files": {"a": "a"},
+        }.items():
+            answer = ask(client, "tools/call", {"name": name, "arguments": arguments}, modern=modern)
+            assert answer.json()["error"]["code"] == -32602
+    assert server.store.get("a").checkpoints() == []
+
+
+def test_scopes_decide_which_tools_there_are(server: Running) -> None:
+    every = [tool.name for tool in TOOLS]
+    expected = {
+        ("read",): READING,
+        ("write",): [name for name in every if name != "diff_files"],
+        ("read", "files"): [name for name in every if name not in ("checkpoint", "remember")],
+        ("admin",): [name for name in every if name != "diff_files"],
+    }
+    for scopes, names in expected.items():
+        _, token = add_token(server.store, "-".join(scopes), scopes=scopes)
+        with server.client(token) as client:
+            assert tools(client) == names, scopes
+    with server.client() as client:
+        assert tools(client) == every
+
+
+def test_a_server_that_only_reads_offers_nobody_a_tool_that_writes(serve: Serve) -> None:
+    with serve(read_only=True).client() as client:
+        assert {"checkpoint", "remember"}.isdisjoint(tools(client))
+
+
+def test_a_note_says_who_left_it(server: Running, modern: bool) -> None:
+    server.store.create("a").append({"role": "user", "content": "hello"})
+    _, token = add_token(server.store, "robot", scopes=["write"])
+    with server.client(token) as client:
+        assert not call(client, "remember", {"note": "seen", "place": "a"}, modern=modern)["isError"]
+    (entry,) = server.store.get("a").entries()
+    assert entry.annotations["note"] == "seen"
+    assert entry.annotations["noted_by"] == ("mcp:test" if modern else "mcp:robot")
+
+
+# -- what each caller sees
+
+
+@pytest.fixture
+def bound(server: Running, tmp_path: Path) -> Iterator[httpx.Client]:
+    """The client of a token for one workspace and one tag, in a store that has more."""
+    store, mine, theirs = server.store, tmp_path / "mine", tmp_path / MARK
+    for place in (mine, theirs):
+        place.mkdir()
+        (place / "a.txt").write_text(f"{place.name}\n")
+    for id, place, tags in (
+        ("own", mine, ["t"]),
+        (f"{MARK}-untagged", mine, []),
+        (f"{MARK}-elsewhere", theirs, ["t"]),
+    ):
+        word = "horse" if id == "own" else MARK
+        session = store.create(id, workspace=place, tags=tags, title=f"the {word}")
+        session.append({"role": "user", "content": f"an animal: {word}"})
+        session.checkpoint("before", files=place)
+        (place / "a.txt").write_text(f"{word} again\n")
+        session.checkpoint(f"{word}-point", files=place)
+        session.append({"role": "assistant", "content": f"the {word} is striped"})
+        session.add_usage(model=word, cost=3)
+    helper = store.create(f"{MARK}-helper", workspace=theirs, metadata={"parent": "own"})
+    helper.append({"role": "user", "content": f"an animal: {MARK}"})
+    helper.add_usage(model=MARK, cost=500)
+    fork = store.get("own").fork(f"{MARK}-fork")
+    fork.update(workspace=theirs)
+    fork.append({"role": "user", "content": MARK})
+    _, token = add_token(store, "bound", scopes=["write", "files"], workspace=str(mine), tags=["t"])
+    with server.client(token) as client:
+        yield client
+
+
+OTHERS = ("untagged", "elsewhere", "helper", "fork")
+
+
+def calls(place: str, forked: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Calls that would tell a bound token of others. `forked`: an entry of a fork, which shares a tree with a
+    session of its own."""
+    for scope in ("here", "all", place):
+        yield "search_sessions", {"query": "animal", "workspace": scope, "include_current": True}
+        yield "search_sessions", {"query": "striped", "workspace": scope, "include_current": True}
+        yield "list_sessions", {"workspace": scope, "limit": 100}
+        for by in ("model", "day", "workspace"):
+            yield "usage_summary", {"workspace": scope, "by": by}
+    yield "session_overview", {"session": "own"}
+    yield "read_session", {"place": "own", "after": 100, "tools": "full"}
+    yield "read_session", {"place": f"own@{forked}"}
+    yield "remember", {"place": f"own@{forked}", "note": "x"}
+    for name in OTHERS:
+        id = f"{MARK}-{name}"
+        yield "session_overview", {"session": id}
+        yield "usage_summary", {"session": id}
+        yield "checkpoint", {"session": id, "name": "x"}
+        for point in ("", "@0", "@1", "@before", f"@{MARK}-point"):
+            yield "read_session", {"place": id + point}
+            yield "read_session", {"place": f"own{point}"}
+            yield "remember", {"place": id + point, "note": "x"}
+            yield "diff_files", {"a": id + point}
+            yield "diff_files", {"a": "own@before", "b": id + point}
+
+
+def test_a_bound_token_sees_its_own_sessions_through_every_tool(bound: httpx.Client) -> None:
+    assert "horse" in json.dumps(call(bound, "search_sessions", {"query": "animal", "include_current": True}))
+    assert "horse again" in json.dumps(call(bound, "diff_files", {"a": "own@before", "b": "own@horse-point"}))
+    listed = call(bound, "list_sessions", {})["structuredContent"]["sessions"]
+    assert [one["id"] for one in listed] == ["own"]
+
+
+def test_a_bound_token_sees_no_other_session_through_any_tool(
+    server: Running, bound: httpx.Client, tmp_path: Path
+) -> None:
+    used = set()
+    *_, forked = server.store.get(f"{MARK}-fork").entries()
+    for tool, arguments in calls(str(tmp_path / MARK), forked.id):
+        used.add(tool)
+        told = json.dumps(call(bound, tool, arguments))
+        for said in {part for value in arguments.values() for part in (value, *str(value).split("@"))}:
+            told = told.replace(json.dumps(said).strip('"'), "") if said else told
+        assert MARK not in told, (tool, arguments)
+        assert "the log of the server" not in told, (tool, arguments)
+    assert used == {tool.name for tool in TOOLS}
+    for name in OTHERS:
+        session = server.store.get(f"{MARK}-{name}")
+        assert "x" not in [one.name for one in session.checkpoints()]
+        assert all("note" not in entry.annotations for entry in session.entries())
+
+
+def test_costs_of_subagents_that_a_bound_token_does_not_see_do_not_count(bound: httpx.Client) -> None:
+    (own,) = call(bound, "list_sessions", {})["structuredContent"]["sessions"]
+    assert own["cost"] == 3
+    assert call(bound, "session_overview", {"session": "own"})["structuredContent"]["cost"] == 3
+
+
+def test_here_is_the_workspace_of_the_address(server: Running, client: httpx.Client, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        server.store.create(name, workspace=tmp_path / name)
+
+    def listed(path: str, **arguments: str) -> set[str]:
+        found = call(client, "list_sessions", arguments, path=path)["structuredContent"]["sessions"]
+        return {one["id"] for one in found}
+
+    assert listed("/mcp") == {"a", "b"}
+    assert listed(f"/mcp?workspace={tmp_path}/a") == {"a"}
+    assert listed(f"/mcp?workspace={tmp_path}/a", workspace="all") == {"a", "b"}
+
+
+def test_a_session_that_the_address_names_does_not_find_itself(server: Running, client: httpx.Client) -> None:
+    for name in ("a", "b"):
+        server.store.create(name).append({"role": "user", "content": "needle"})
+
+    def found(path: str) -> dict[str, Any]:
+        result: dict[str, Any] = call(client, "search_sessions", {"query": "needle"}, path=path)
+        return dict(result["structuredContent"])
+
+    assert [hit["place"].partition("@")[0] for hit in found("/mcp?session=a")["hits"]] == ["b"]
+    assert found("/mcp")["excluded_current"] == 2
