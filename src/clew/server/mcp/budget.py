@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,8 +11,7 @@ T = TypeVar("T")
 
 TOKENS: Final = 6000
 """Of an answer, unless the caller asks for another limit."""
-ROOM: Final = 200
-"""Kept for what stands around the entries of an answer."""
+SPARE: Final = 10
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -22,16 +21,30 @@ def tokens(value: Any) -> int:
     return -(-len(_encode(value)) // 4)
 
 
-def fitting(items: Iterable[T], most: int = TOKENS) -> list[T]:
-    """The first items that together are no longer than this; at least one, if there is one."""
-    room = most - ROOM
+def in_list(item: Any) -> int:
+    """The same of an item of a list, with its comma: a list is no longer than its items together."""
+    return -(-(len(_encode(item)) + 1) // 4)
+
+
+def room_in(answer: Any, most: int = TOKENS) -> int:
+    """How much may come into the empty list of an answer. Numbers in it may grow meanwhile."""
+    return most - tokens(answer) - SPARE
+
+
+def within(items: Iterable[T], most: int) -> list[T]:
+    """The first items that together are no longer than this."""
     kept: list[T] = []
     for item in items:
-        room -= tokens(item)
-        if room < 0 and kept:
+        most -= in_list(item)
+        if most < 0:
             break
         kept.append(item)
     return kept
+
+
+def fitting(items: Sequence[T], most: int = TOKENS) -> list[T]:
+    """The same; at least one, if there is one."""
+    return within(items, most) or list(items[:1])
 
 
 def cut(text: str, most: int) -> tuple[str, bool]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.core.log.ids import is_id
 from clew.model import SessionInfo
 from clew.server.mcp.view import HERE, View
 
@@ -46,13 +47,18 @@ def named_by(meta: Mapping[str, Any] | None) -> str | None:
 def own_sessions(view: View) -> list[SessionInfo]:
     """The caller's own sessions, newest activity first: the one that is known to be, or all that were active
     a moment ago, where the caller works."""
-    if view.session is not None:
-        found = view.store.find(view.session)
-        if found is not None and view.sees(info := found.info):
-            return [info]
+    named = named_session(view)
+    if named is not None:
+        return [named]
     scope = view.scope(HERE)
     if scope is None:
         return []
     since = datetime.now(UTC) - RECENT
     page = view.store.list(workspace=scope.workspace, tag=scope.tags or None, since=since, limit=MOST)
     return list(page.sessions)
+
+
+def named_session(view: View) -> SessionInfo | None:
+    """The session that the caller is known to be. None: it is not named, or not there to be seen."""
+    found = view.store.find(view.session) if view.session is not None and is_id(view.session) else None
+    return found.info if found is not None and view.sees(found.info) else None

@@ -9,15 +9,17 @@ import msgspec
 from clew.core.messages.dialects import speaker_of
 from clew.errors import CorruptEntryError
 from clew.exporters.blocks import Block, blocks_shown
+from clew.exporters.tools.output import decoded
 from clew.exporters.tools.summary import summary
 from clew.model import Entry, SessionInfo
-from clew.server.mcp.text import Text
-from clew.server.mcp.view import place_in
+from clew.server.mcp.budget import cut
+from clew.server.mcp.places import place_in
+from clew.server.mcp.text import SECRET, Text
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system", "other"]
 Tools: TypeAlias = Literal["fold", "full", "none"]
 
-MOST_HEARD: Final = 20_000
+MOST_HEARD: Final = 200_000
 """Letters of a result that are looked at to say in a line what it came to."""
 
 
@@ -47,51 +49,61 @@ class Teller:
             return
         for block in _blocks(entry):
             if block.kind == "result" and block.call is not None:
-                self._results[block.call] = msgspec.structs.replace(block, text=block.text[:MOST_HEARD])
+                text = block.text[: MOST_HEARD + SECRET]
+                self._results[block.call] = msgspec.structs.replace(block, text=text)
 
     def tell(self, entry: Entry, most: int) -> ShownEntry:
         """An entry with so many characters of its text."""
-        text, is_cut = "\n".join(filter(None, map(self._told, _blocks(entry)))), False
-        if len(text) > most:
-            text, is_cut = text[:most], True
+        told: list[str] = []
+        room, is_cut = most, False
+        for block in _blocks(entry):
+            if room < 0:
+                is_cut = True
+                break
+            text, is_part = self._told(block, room)
+            if text:
+                told.append(text)
+                room -= len(text) + 1
+            is_cut = is_cut or is_part
+        text, is_longer = cut("\n".join(told), most)
         return ShownEntry(
             place=place_in(self._info.id, entry.id),
             role=role_of(entry),
             origin=self._text.title(self._info.agent),
             at=entry.time.isoformat(timespec="seconds"),
             text=text,
-            truncated=is_cut,
+            truncated=is_cut or is_longer,
         )
 
-    def _told(self, block: Block) -> str:
+    def _told(self, block: Block, most: int) -> tuple[str, bool]:
         match block.kind:
             case "thinking":
-                return ""
+                return "", False
             case "call":
-                return self._call(block)
+                return self._call(block, most)
             case "result":
-                return "" if self._tools == "none" else self._text.clean(block.text)
+                return ("", False) if self._tools == "none" else self._text.part(block.text, most)
             case "media":
                 kind = block.media.type if block.media is not None else ""
-                return f"[{self._text.line(kind or 'media')} {self._text.line(block.text)}]"
+                return f"[{self._text.line(kind or 'media')} {self._text.line(block.text)}]", False
             case _:
-                return self._text.clean(block.text)
+                return self._text.part(block.text, most)
 
-    def _call(self, block: Block) -> str:
-        name = self._text.line(block.name or "a tool")
+    def _call(self, block: Block, most: int) -> tuple[str, bool]:
         if self._tools == "none":
-            return ""
+            return "", False
         if self._tools == "full":
-            return f"[call {name}] {self._text.clean(block.text)}"
+            given, is_cut = self._text.part(block.text, most)
+            return f"[call {self._text.line(block.name or 'a tool')}] {given}", is_cut
         result = None if block.call is None else self._results.get(block.call)
         line = summary(
-            block.name,
-            self._text.value(block.value),
-            None if result is None else self._text.value(result.text),
+            None if block.name is None else self._text.clean(block.name),
+            self._text.value(decoded(block.value)),
+            None if result is None else self._text.clean(result.text)[:MOST_HEARD],
             is_error=result is not None and result.is_error,
             workspace=self._info.workspace,
         )
-        return f"[tool] {self._text.line(line, 300)}"
+        return f"[tool] {self._text.line(line, 300)}", False
 
 
 def role_of(entry: Entry) -> Role:

@@ -7,7 +7,7 @@ small: every client puts them into the context of its model.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,9 +16,6 @@ from clew.errors import InvalidError
 
 if TYPE_CHECKING:
     from clew.server.mcp.view import View
-
-MOST_SHOWN: Final = 300
-"""Letters of a complaint that may hold what was sent."""
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +45,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(given or {}, self.arguments, strict=True)
         except (msgspec.ValidationError, RecursionError) as error:
-            raise InvalidError(f"{self.name}: {str(error)[:MOST_SHOWN]}") from error
+            raise InvalidError(f"{self.name}: {error}") from error
 
     def input_schema(self) -> dict[str, Any]:
         """What may be sent. `None` stands for what is left out, and long texts are refused; neither is worth

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import normalised
 from clew.core.log.grants import Scope as GrantScope
-from clew.errors import InvalidError, SessionNotFoundError
+from clew.core.log.ids import is_id
+from clew.errors import CheckpointNotFoundError, InvalidError, SessionNotFoundError
 from clew.model import SessionInfo, times
 from clew.server.access.principal import OWNER, Principal
 from clew.server.call import check_own_point
+from clew.server.mcp.places import escaped, points_of, split, unescaped
 from clew.server.mcp.text import Text
 from clew.session import Session
 from clew.store import Store
@@ -61,18 +65,20 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> Text:
         """For the texts of one answer."""
-        return Text(reveals=self.reveals)
+        return Text(reveals=self.reveals and not self.principal.redact)
 
     def may(self, scope: GrantScope) -> bool:
-        """Whether tools that need this are offered."""
-        return self.principal.may(scope) and (self.writes or scope != "write")
+        """Whether tools that need this are offered. None are to whom one session was shared with."""
+        is_allowed = self.principal.session is None and self.principal.may(scope)
+        return is_allowed and (self.writes or scope != "write")
 
     # -- which sessions
 
     @property
-    def is_bound(self) -> bool:
-        """Some sessions are not this caller's to see."""
-        return self.principal.is_bound or not self.sees_all
+    def seer(self) -> Principal:
+        """The principal, bound to one workspace if others may not be asked for."""
+        is_free = self.sees_all or self.workspace is None
+        return self.principal if is_free else replace(self.principal, workspace=self.workspace)
 
     def scope(self, asked: str, tags: Iterable[str] = ()) -> Scope | None:
         """The filters for `here`, `all` or a directory. None: no session fits. InvalidError: it may not be
@@ -93,31 +99,44 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     def sees(self, info: SessionInfo) -> bool:
         """Whether a session is this caller's to see."""
-        in_scope = self.sees_all or self.workspace is None or info.workspace == self.workspace
-        return in_scope and self.principal.sees(info)
+        return self.principal.sees(info) and self.seer.sees(info)
 
     def find(self, id: str) -> Session:
-        """By its whole id, or an alias. SessionNotFoundError: there is none that this caller may see."""
-        found = self.store.get(id)
-        if not self.sees(found.info):
+        """By its whole id, or an alias, as answers write them. SessionNotFoundError: there is none that this
+        caller may see."""
+        found = self._seen(id)
+        if found is None:
             raise SessionNotFoundError(id)
         return found
+
+    def shown_id(self, id: str) -> str | None:
+        """The id of a session as an answer names it. None: there is none that this caller may see."""
+        found = self.store.find(id) if is_id(id) else None
+        return escaped(found.id) if found is not None and self.sees(found.info) else None
+
+    def _seen(self, text: str) -> Session | None:
+        for id in dict.fromkeys((unescaped(text), text)):
+            found = self.store.find(id) if is_id(id) else None
+            if found is not None and self.sees(found.info):
+                return found
+        return None
 
     # -- places in them
 
     def place(self, text: str) -> Place:
         """A place as answers write it: `ID`, or `ID@` and an entry, a position or a checkpoint. An id may
         hold an @ itself. CheckpointNotFoundError: the session has no such point."""
-        session = self.store.find(text)
-        if session is not None and self.sees(session.info):
+        session, parts = self._seen(text), split(text)
+        if session is not None:
             return Place(session, None)
-        id, at, name = text.rpartition("@")
-        if not at or not id or not name:
+        if parts is None:
             raise SessionNotFoundError(text)
-        session = self.find(id)
-        point: Point = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else name
-        check_own_point(session, point)
-        return Place(session, point)
+        session = self.find(parts[0])
+        for point in points_of(parts[1]):
+            with suppress(CheckpointNotFoundError):
+                check_own_point(session, point)
+                return Place(session, point)
+        raise CheckpointNotFoundError(session.id, parts[1])
 
     def moment(self, text: str | None, name: str) -> datetime | None:
         """A time as a caller writes it: `2026-11-01`, `12h`, `7d`. InvalidError: it is none."""
@@ -129,8 +148,3 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
                 f"{name} is a day, a time or how long ago, as 2026-11-01, 12h or 7d; not {text[:40]!r}"
             )
         return found
-
-
-def place_in(session: str, entry: str) -> str:
-    """How an answer names an entry."""
-    return f"{session}@{entry}"

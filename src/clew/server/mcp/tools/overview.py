@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Final
 
@@ -16,10 +17,12 @@ from clew.exporters.programs.resuming import is_changed
 from clew.exporters.tools.output import decoded
 from clew.exporters.tools.summary import gist, shorter_path
 from clew.model import Entry, SessionInfo
+from clew.server.mcp.budget import room_in, within
 from clew.server.mcp.entries import ShownEntry, Teller, role_of
+from clew.server.mcp.places import escaped
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
-from clew.server.mcp.view import View, place_in
+from clew.server.mcp.view import View
 from clew.server.wire.listed import used_by
 from clew.session import Session
 
@@ -31,12 +34,13 @@ LAST: Final = 6
 """Messages of people and of the assistant: three turns."""
 LOOKED_AT: Final = 400
 """Entries at the end in which turns and files are looked for."""
+COMMAND: Final = 1000
 MOST: Final = 20
 """Checkpoints, forks, files and subagents that are told, the newest ones."""
 
 
 class OverviewArguments(Arguments, frozen=True, kw_only=True):
-    session: Annotated[str, Meta(min_length=1, max_length=2000)]
+    session: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class CheckpointMark(msgspec.Struct, kw_only=True):
@@ -65,10 +69,10 @@ class OverviewAnswer(Answer, kw_only=True):
 def session_overview(view: View, args: OverviewArguments) -> OverviewAnswer:
     session = view.find(args.session)
     text, info = view.text(), session.info
-    used = used_by(session, view.principal)
+    used = used_by(session, view.seer)
     recent = list(islice(session.entries(newest_first=True, damaged="skip"), LOOKED_AT))[::-1]
-    return OverviewAnswer(
-        id=info.id,
+    answer = OverviewAnswer(
+        id=escaped(info.id),
         title=text.title(info.title),
         agent=text.title(info.agent),
         status=info.status,
@@ -76,14 +80,21 @@ def session_overview(view: View, args: OverviewArguments) -> OverviewAnswer:
         updated=info.updated_at.isoformat(timespec="seconds"),
         cost=round(float(used.cost), 4) if used.calls else None,
         first_prompt=_first_prompt(session, text),
-        last=_last(info, text, recent),
-        checkpoints=_checkpoints(session, text),
-        files=_files(info, text, recent),
-        forks=_forks(view, session),
-        subagents=[one.id for one in view.store.list(parent=info.id, limit=MOST) if view.sees(one)],
+        last=[],
+        checkpoints=[],
+        files=[],
+        forks=[],
+        subagents=[],
         resume=_resume(session, info, text),
-        redacted=text.redacted,
     )
+    children = view.store.list(parent=info.id, limit=MOST)
+    answer.last = within(reversed(_last(info, text, recent)), room_in(answer))[::-1]
+    answer.checkpoints = within(_checkpoints(session, text), room_in(answer))
+    answer.files = within(_files(info, text, recent), room_in(answer))
+    answer.forks = within(_seen(view, _forks(session)), room_in(answer))
+    answer.subagents = within(_seen(view, (one.id for one in children)), room_in(answer))
+    answer.redacted = text.redacted
+    return answer
 
 
 def _first_prompt(session: Session, text: Text) -> str | None:
@@ -103,13 +114,14 @@ def _last(info: SessionInfo, text: Text, recent: list[Entry]) -> list[ShownEntry
 
 
 def _checkpoints(session: Session, text: Text) -> list[CheckpointMark]:
+    """The newest first."""
     return [
         CheckpointMark(
-            place=place_in(session.id, one.name),
+            place=text.checkpoint(session.id, one.name),
             at=one.created_at.isoformat(timespec="seconds"),
             files=one.snapshot is not None,
         )
-        for one in session.checkpoints()[-MOST:]
+        for one in session.checkpoints()[: -MOST - 1 : -1]
     ]
 
 
@@ -132,16 +144,21 @@ def _files(info: SessionInfo, text: Text, recent: list[Entry]) -> list[str]:
     return [text.line(path) for path in islice(found, MOST)]
 
 
-def _forks(view: View, session: Session) -> list[str]:
+def _forks(session: Session) -> list[str]:
     tree = session.tree()
     others = [id for id, fork in tree.forks.items() if fork.session == session.id and id != session.id]
-    found = [view.store.find(id) for id in others[-MOST:]]
-    return [one.id for one in found if one is not None and view.sees(one.info)]
+    return others[: -MOST - 1 : -1]
+
+
+def _seen(view: View, ids: Iterable[str]) -> Iterator[str]:
+    """Those of other sessions that are this caller's to see."""
+    return (shown for id in ids if (shown := view.shown_id(id)) is not None)
 
 
 def _resume(session: Session, info: SessionInfo, text: Text) -> str | None:
+    """A command that is not as it would have to be typed is none."""
     found = resume_of(info, is_changed=bool(is_changed(session)), clew=clew_in(None)).command
-    return None if found is None else text.clean(found)
+    return found if found is not None and len(found) <= COMMAND and text.clean(found) == found else None
 
 
 SESSION_OVERVIEW: Final = Tool(

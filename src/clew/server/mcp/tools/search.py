@@ -11,13 +11,15 @@ from clew.core.log.rows import NOT_HUMAN
 from clew.core.messages.search_text import searched_text
 from clew.core.messages.words import Query, parse
 from clew.core.search.excerpt import excerpt
-from clew.errors import CorruptError
+from clew.errors import CorruptError, NotFoundError
 from clew.model.search import Hit, SearchPage
-from clew.server.mcp.budget import fitting
+from clew.server.mcp.budget import TOKENS, fitting, tokens
 from clew.server.mcp.current import own_sessions
+from clew.server.mcp.places import place_in
 from clew.server.mcp.schema import Answer, Arguments, Tool
-from clew.server.mcp.text import Text
-from clew.server.mcp.view import HERE, Scope, View, place_in
+from clew.server.mcp.text import SECRET, Text
+from clew.server.mcp.view import HERE, Scope, View
+from clew.session import Session
 
 SNIPPET: Final = 300
 """Letters of a hit."""
@@ -72,25 +74,33 @@ class _Found(msgspec.Struct):
 
 
 def search(view: View, args: SearchArguments) -> SearchAnswer:
-    text, query = view.text(), parse(args.query)
     scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
     if scope is None:
         return SearchAnswer(hits=[])
     own = frozenset() if args.include_current else _own(view)
-    found = _collected(view, args, scope, own, args.limit)
-    shown = fitting([_shown(view, text, query, hit) for hit in found.hits])
-    if len(shown) < len(found.hits):  # ask again for so many, so that the next page begins behind them
-        found = _collected(view, args, scope, own, len(shown))
-    return SearchAnswer(
-        hits=shown, next=found.cursor, excluded_current=found.excluded, redacted=text.redacted
-    )
+    limit, query = args.limit, parse(args.query)
+    while True:
+        text = view.text()
+        found = _collected(view, args, scope, own, limit)
+        shown = [one for hit in found.hits if (one := _shown(view, text, query, hit)) is not None]
+        answer = SearchAnswer(
+            hits=shown, next=found.cursor, excluded_current=found.excluded, redacted=text.redacted
+        )
+        if tokens(answer) <= TOKENS or limit == 1:
+            return answer
+        # Ask again for so many as fit, so that the next page begins behind them.
+        limit = min(limit - 1, len(fitting(shown)))
 
 
 def _own(view: View) -> frozenset[str]:
-    """The caller's own sessions, with their subagents."""
-    found = {info.id for info in own_sessions(view)}
-    for id in tuple(found):
-        found |= {info.id for info in view.store.list(parent=id, limit=MOST_CHILDREN)}
+    """The caller's own sessions, with their subagents, and theirs."""
+    waiting = [info.id for info in own_sessions(view)]
+    found: set[str] = set()
+    while waiting and len(found) < MOST_CHILDREN:
+        id = waiting.pop()
+        if id not in found:
+            found.add(id)
+            waiting += [info.id for info in view.store.list(parent=id, limit=MOST_CHILDREN)]
     return frozenset(found)
 
 
@@ -125,47 +135,46 @@ def _page(view: View, args: SearchArguments, scope: Scope, limit: int, cursor: s
     )
 
 
-def _shown(view: View, text: Text, query: Query, hit: Hit) -> FoundMessage:
-    info = view.find(hit.session).info
+def _shown(view: View, text: Text, query: Query, hit: Hit) -> FoundMessage | None:
+    """None: its session was deleted meanwhile."""
+    session = view.store.find(hit.session)
+    if session is None or not view.sees(info := session.info):
+        return None
     return FoundMessage(
         place=place_in(hit.session, hit.entry_id),
         title=text.title(hit.title),
         agent=text.title(info.agent),
         role=hit.role,
         at=hit.at.isoformat(timespec="seconds"),
-        snippet=_snippet(view, text, query, hit),
+        snippet=_snippet(text, query, _whole(session, hit)),
         on_path=hit.on_path,
         in_tool=hit.in_tool,
         in_note=hit.in_note,
     )
 
 
-def _snippet(view: View, text: Text, query: Query, hit: Hit) -> str:
-    """The words around the hit. They are cut out of the whole message anew, when its secrets are gone: the
+def _snippet(text: Text, query: Query, whole: str) -> str:
+    """The words around the hit. They are cut out of the message anew, when its secrets are gone: the
     library's snippet may begin or end in the middle of one."""
-    whole = _whole(view, hit)
-    if whole is None:
-        return text.line(hit.snippet, SNIPPET)
-    clean = text.clean(whole)
-    found = excerpt(clean, query.wanted) if query.wanted else None
-    return text.line(clean if found is None else found.text, SNIPPET)
+    found = excerpt(whole, query.wanted) if query.wanted else None
+    start = 0 if found is None else whole.find(found.text)
+    around = text.clean(whole[max(start - SECRET, 0) : start + SNIPPET + SECRET])
+    found = excerpt(around, query.wanted) if query.wanted else None
+    return text.line(around if found is None else found.text, SNIPPET)
 
 
-def _whole(view: View, hit: Hit) -> str | None:
-    """All of the text in which a hit is. None: it is gone, or cannot be read any more."""
-    session = view.store.find(hit.session)
-    if session is None:
-        return None
+def _whole(session: Session, hit: Hit) -> str:
+    """All of the text in which a hit is. Empty: it is gone, or cannot be read any more."""
     try:
         entry = next(session.entries(at=hit.entry_id, last=1), None)
         if entry is None:
-            return None
+            return ""
         if hit.in_note:
             note = entry.annotations.get("note")
-            return note if isinstance(note, str) else None
+            return note if isinstance(note, str) else ""
         said = searched_text(entry.message, NOT_HUMAN if entry.injected else 0)
-    except CorruptError:
-        return None
+    except (CorruptError, NotFoundError):
+        return ""
     return said.tool if hit.in_tool else said.said
 
 

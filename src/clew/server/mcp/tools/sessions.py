@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from clew.model import Page, Status
-from clew.server.mcp.budget import fitting
+from clew.server.mcp.budget import TOKENS, fitting, tokens
+from clew.server.mcp.places import escaped
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
 from clew.server.mcp.tools.search import Cursor, Short
@@ -43,21 +44,24 @@ class ListAnswer(Answer, kw_only=True):
 
 
 def list_sessions(view: View, args: ListArguments) -> ListAnswer:
-    text = view.text()
     scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
     if scope is None:
         return ListAnswer(sessions=[])
-    page = _page(view, args, scope, args.limit)
-    shown = fitting(_listed(text, page))
-    if len(shown) < len(page):  # ask again for so many, so that the next page begins behind them
-        page = _page(view, args, scope, len(shown))
-    return ListAnswer(sessions=shown, next=page.cursor, redacted=text.redacted)
+    limit = args.limit
+    while True:
+        text, page = view.text(), _page(view, args, scope, limit)
+        shown = _listed(view, text, page)
+        answer = ListAnswer(sessions=shown, next=page.cursor, redacted=text.redacted)
+        if tokens(answer) <= TOKENS or limit == 1:
+            return answer
+        # Ask again for so many as fit, so that the next page begins behind them.
+        limit = min(limit - 1, len(fitting(shown)))
 
 
 def _page(view: View, args: ListArguments, scope: Scope, limit: int) -> Page:
     return page_for(
         view.store,
-        view.principal,
+        view.seer,
         workspace=scope.workspace,
         tag=scope.tags or None,
         status=args.status,
@@ -69,16 +73,16 @@ def _page(view: View, args: ListArguments, scope: Scope, limit: int) -> Page:
     )
 
 
-def _listed(text: Text, page: Page) -> list[ListedSession]:
+def _listed(view: View, text: Text, page: Page) -> list[ListedSession]:
     return [
         ListedSession(
-            id=info.id,
+            id=escaped(info.id),
             title=text.title(info.title),
             agent=text.title(info.agent),
             status=info.status,
             messages=info.messages,
             updated=info.updated_at.isoformat(timespec="seconds"),
-            parent=info.parent,
+            parent=None if info.parent is None else view.shown_id(info.parent),
             cost=round(float(used.cost), 4) if used.calls else None,
         )
         for info, used in zip(page.sessions, page.usage, strict=True)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from clew.model.usage import UsageGroup, UsageTotals
-from clew.server.mcp.budget import fitting
+from clew.server.mcp.budget import room_in, within
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.tools.search import Short
 from clew.server.mcp.view import HERE, View
@@ -25,7 +25,7 @@ class UsageArguments(Arguments, frozen=True, kw_only=True):
     workspace: Short = HERE
     since: Short | None = None
     until: Short | None = None
-    session: Annotated[str, Meta(max_length=2000)] | None = None
+    session: Annotated[str, Meta(max_length=4096)] | None = None
 
 
 class UsedGroup(msgspec.Struct, kw_only=True):
@@ -51,13 +51,11 @@ def usage_summary(view: View, args: UsageArguments) -> UsageAnswer:
     if args.by == "day":
         by_cost = sorted(found.items(), key=lambda each: str(each[0]), reverse=True)
     groups = [_group(None if name is None else text.line(str(name)), used) for name, used in by_cost[:MOST]]
-    shown = fitting(groups)
-    return UsageAnswer(
-        groups=shown,
-        total_cost=round(float(total), 4),
-        left_out=len(found) - len(shown),
-        redacted=text.redacted,
-    )
+    answer = UsageAnswer(groups=[], total_cost=round(float(total), 4), left_out=len(found))
+    answer.groups = within(groups, room_in(answer))
+    answer.left_out -= len(answer.groups)
+    answer.redacted = text.redacted
+    return answer
 
 
 def _groups(
