@@ -117,7 +117,7 @@ def test_the_search_for_traces_finds_a_purge_that_does_not_rebuild_the_file(
 
     monkeypatch.setattr(SqliteBackend, "scrub", no_rebuild)
 
-    assert any(_left_after_purge(place / f"{seed}", seed) for seed in (0, 4, 5, 10))
+    assert any(_left_after_purge(place / f"{seed}", seed) for seed in range(4))
 
 
 def test_the_search_for_traces_finds_a_purge_that_leaves_the_log(
@@ -132,7 +132,7 @@ def test_the_search_for_traces_finds_a_purge_that_leaves_the_log(
 def _left_after_purge(directory: Path, seed: int) -> dict[str, Any]:
     words = Words(seed)
     with clew.open(directory / "a.db") as store:
-        fill(store, words)
+        fill(store, words, others=12)
         wanted = needles(directory / "a.db", words)
         store.delete(SECRET, purge=True)
         return traces(directory, wanted)
