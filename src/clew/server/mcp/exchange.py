@@ -8,11 +8,10 @@ stops. Clients of the revisions up to 2025-11-25 need no session for that, and l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -24,17 +23,9 @@ Message: TypeAlias = MutableMapping[str, Any]
 PASSED: Final = ("accept", "content-type")
 """Headers that the SDK gets, beside the protocol's own. It needs no token and no cookie."""
 OWN: Final = "mcp-"
+PATIENCE: Final = 120.0
+"""Seconds after which nobody is there any more who would take a piece of an answer."""
 _VIEW: Final = "view"
-
-
-class Reply(NamedTuple):
-    """An answer that has begun."""
-
-    status: int
-    media_type: str
-    pieces: AsyncGenerator[bytes]
-    end: Callable[[], object]
-    """Ends the pieces soon: for a stream that would go on."""
 
 
 class Exchanges:
@@ -42,72 +33,71 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._server = make_server(_view_of)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[Exchange] = set()
         """The event loop alone would forget them."""
 
-    async def begin(self, view: View, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Let the SDK answer a request; returns when the answer has begun."""
-        sender, receiver = anyio.create_memory_object_stream[Message]()
-        exchange = _Exchange(self._server, _scope(view, headers), body, sender)
-        task = asyncio.create_task(exchange.run(), name="clew-mcp")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        try:
-            start = await receiver.receive()
-        except anyio.EndOfStream:
-            await task  # raises what went wrong
-            raise RuntimeError("the SDK answered nothing") from None
-        except BaseException:
-            # Not waited for: a tool that runs in a thread is not interrupted.
-            task.cancel()
-            receiver.close()
-            raise
-        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in start.get("headers", ())}
-        media_type = told.get("content-type", "application/json")
-        return Reply(start["status"], media_type, _pieces(receiver, task), task.cancel)
+    def new(self, view: View, headers: Mapping[str, str], body: bytes) -> Exchange:
+        """One that has begun."""
+        one = Exchange(self._server, _scope(view, headers), body)
+        self._running.add(one)
+        one.task.add_done_callback(lambda _: self._running.discard(one))
+        return one
 
 
-class _Exchange:
-    """One request, as the SDK sees it."""
+class Exchange:
+    """One request on its way through the SDK. First `begin`, then `async for piece in exchange`, and `close`
+    whatever happens."""
 
-    def __init__(
-        self,
-        server: Server[Any],
-        scope: Mapping[str, Any],
-        body: bytes,
-        sender: MemoryObjectSendStream[Message],
-    ) -> None:
+    def __init__(self, server: Server[Any], scope: dict[str, Any], body: bytes) -> None:
+        self.status = 0
+        self.media_type = ""
         self._server = server
-        self._scope = dict(scope)
+        self._scope = scope
         self._body: bytes | None = body
-        self._sender = sender
+        self._sender, self._receiver = anyio.create_memory_object_stream[Message]()
+        self.task = asyncio.create_task(self._run(), name="clew-mcp")
+        self.task.add_done_callback(lambda _: self._sender.close())
 
-    async def run(self) -> None:
-        # Answers are whole JSON: none of ours tells of its progress. Streams of changes are streams all the
-        # same.
+    async def begin(self) -> None:
+        """Wait until the answer begins: its status and its type are known then."""
+        try:
+            start = await self._receiver.receive()
+        except anyio.EndOfStream:
+            self.task.result()  # raises what went wrong
+            raise RuntimeError("the SDK answered nothing") from None
+        self.status = start["status"]
+        self.media_type = dict(start["headers"]).get(b"content-type", b"application/json").decode("latin-1")
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        async for message in self._receiver:
+            yield message.get("body", b"")
+        if not self.task.cancelled():
+            self.task.result()
+
+    def end(self) -> None:
+        """No piece comes any more: for a stream that would go on."""
+        self.task.cancel()
+
+    def close(self) -> None:
+        """Idempotent. A tool that runs in a thread is neither interrupted nor waited for."""
+        self.task.cancel()
+        self._receiver.close()
+
+    async def _run(self) -> None:
+        # Answers are whole: no tool tells of its progress. A stream of changes is a stream all the same.
         manager = StreamableHTTPSessionManager(self._server, stateless=True, json_response=True)
-        async with self._sender, manager.run():
-            await manager.handle_request(self._scope, self._receive, self._sender.send)
+        async with manager.run():
+            await manager.handle_request(self._scope, self._receive, self._send)
 
     async def _receive(self) -> Message:
         if self._body is None:
-            await anyio.sleep_forever()  # whoever began the exchange ends it when the client goes
+            await anyio.sleep_forever()  # whoever began the exchange closes it when the client goes
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
-
-async def _pieces(
-    receiver: MemoryObjectReceiveStream[Message], task: asyncio.Task[None]
-) -> AsyncGenerator[bytes]:
-    try:
-        async for message in receiver:
-            yield message.get("body", b"")
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.result()
-    finally:
-        task.cancel()
-        receiver.close()
+    async def _send(self, message: Message) -> None:
+        with anyio.fail_after(PATIENCE):
+            await self._sender.send(message)
 
 
 def _scope(view: View, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +25,7 @@ from clew.server.problems import Problem
 from clew.server.routing import Routes
 
 if TYPE_CHECKING:
-    from clew.server.mcp.exchange import Exchanges, Reply
+    from clew.server.mcp.exchange import Exchange, Exchanges
     from clew.server.mcp.view import View
 
 PACKAGE: Final = "mcp>=2.1,<3"
@@ -73,22 +72,59 @@ class Endpoint:
 
 
 @routes.post("/mcp", scope="read", slow=True, private=True, max_body=MOST)
-async def exchange(call: Call, query: McpQuery, body: bytes) -> Answer:
+async def exchange_message(call: Call, query: McpQuery, body: bytes) -> Answer:
     """One message of the Model Context Protocol, and its answer."""
     if call.principal.by_cookie:
         raise refused("a cookie is not enough here: a page can make a browser send it")
     check_json(call.headers)
     exchanges = await call.server.mcp.exchanges(call)
     view = await call.server.in_thread(partial(_view, call, query))
+    exchange = exchanges.new(view, call.headers, body)
     try:
-        async with asyncio.timeout(call.server.settings.timeout):
-            reply = await exchanges.begin(view, call.headers, body)
-            if reply.media_type.partition(";")[0] != sse.MEDIA_TYPE:
-                content = b"".join([piece async for piece in reply.pieces])
-                return Answer(value=content, status=reply.status, media_type=reply.media_type)
+        return await _answer(call, exchange)
+    except BaseException:
+        exchange.close()
+        raise
+
+
+async def _answer(call: Call, exchange: Exchange) -> Answer:
+    limit = call.server.settings.timeout
+    try:
+        async with asyncio.timeout(limit):
+            await exchange.begin()
+            if exchange.media_type.partition(";")[0] != sse.MEDIA_TYPE:
+                content = b"".join([piece async for piece in exchange])
+                exchange.close()
+                return Answer(value=content, status=exchange.status, media_type=exchange.media_type)
     except TimeoutError:
-        raise _too_slow(call.server.settings.timeout) from None
-    return await _streamed(call, reply)
+        raise _too_slow(limit) from None
+    call.server.hub.check_room(call.principal)
+    return Answer(
+        status=exchange.status,
+        headers=dict(sse.HEADERS),
+        media_type=exchange.media_type,
+        stream=_while_allowed(call, exchange),
+        deadline=call.server.settings.stream_deadline,
+    )
+
+
+async def _while_allowed(call: Call, exchange: Exchange) -> AsyncGenerator[bytes]:
+    """A stream of changes. The hub says when the server stops, or the token is revoked."""
+    with call.server.hub.subscribed(call.principal, ()) as subscription:
+        ending = asyncio.create_task(_end(subscription, exchange))
+        try:
+            async for piece in exchange:
+                yield piece
+        finally:
+            ending.cancel()
+            exchange.close()
+
+
+async def _end(subscription: Subscription, exchange: Exchange) -> None:
+    while subscription.over is None:
+        subscription.take()
+        await subscription.wait(_LOOK)
+    exchange.end()
 
 
 def _view(call: Call, query: McpQuery) -> View:
@@ -104,41 +140,6 @@ def _view(call: Call, query: McpQuery) -> View:
         client=principal.name,
         session=query.session,
     )
-
-
-async def _streamed(call: Call, reply: Reply) -> Answer:
-    """A stream of changes, as long as the client listens and may listen."""
-    try:
-        call.server.hub.check_room(call.principal)
-    except Problem:
-        await reply.pieces.aclose()
-        raise
-    return Answer(
-        status=reply.status,
-        headers=dict(sse.HEADERS),
-        media_type=reply.media_type,
-        stream=_while_allowed(call, reply),
-        deadline=call.server.settings.stream_deadline,
-    )
-
-
-async def _while_allowed(call: Call, reply: Reply) -> AsyncGenerator[bytes]:
-    """The hub says when the server stops, or the token is revoked."""
-    with call.server.hub.subscribed(call.principal, ()) as subscription:
-        ending = asyncio.create_task(_end(subscription, reply))
-        try:
-            async with aclosing(reply.pieces) as pieces:
-                async for piece in pieces:
-                    yield piece
-        finally:
-            ending.cancel()
-
-
-async def _end(subscription: Subscription, reply: Reply) -> None:
-    while subscription.over is None:
-        subscription.take()
-        await subscription.wait(_LOOK)
-    reply.end()
 
 
 def _not_installed(package: str | None) -> Problem:
