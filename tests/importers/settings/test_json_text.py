@@ -15,6 +15,7 @@ from clew.importers.settings.json_text import (
     parse,
     with_item,
     with_member,
+    with_value,
     without_item,
     without_member,
 )
@@ -157,3 +158,43 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("twice")
     return dict(pairs)
+
+
+LAST_COMMAS = {
+    "in lines": '{\n  "a": 1,\n  "b": [1, 2,],\n}\n',
+    "in one line": '{"a": 1,}',
+    "with a comment": '{\n  "a": 1, // one\n  // end\n}\n',
+    "before a comment": '{\n  "a": 1 /* one */ ,\n}\n',
+}
+
+
+@pytest.mark.parametrize("text", LAST_COMMAS.values(), ids=LAST_COMMAS.keys())
+def test_commas_behind_the_last_value_stay_where_they_are_allowed(text: str) -> None:
+    root = parse(text, comments=True, last_commas=True)
+    after = with_member(text, root, "c", {"d": []})
+    changed = parse(after, comments=True, last_commas=True)
+    assert changed.plain() == root.plain() | {"c": {"d": []}}
+    assert without_member(after, changed, "c").replace(", }", ",}") == text
+    with pytest.raises(NotJsonError, match="a comma stands before the end"):
+        parse(text, comments=True)
+
+
+@pytest.mark.parametrize("text", ["{,}", "[,]", "[1,,]", '{"a": 1,,}', "[1,}"])
+def test_a_comma_without_a_value_is_never_allowed(text: str) -> None:
+    with pytest.raises(NotJsonError):
+        parse(text, comments=True, last_commas=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('{"a": ["x"], "b": 1}', '{"a": ["y", "z"], "b": 1}'),
+        (
+            '{\r\n\t"a": [\r\n\t\t"x"\r\n\t],\r\n\t"b": 1\r\n}',
+            '{\r\n\t"a": [\r\n\t\t"y",\r\n\t\t"z"\r\n\t],\r\n\t"b": 1\r\n}',
+        ),
+        ('{\n  "a": null // none\n}', '{\n  "a": ["y", "z"] // none\n}'),
+    ],
+)
+def test_a_value_is_replaced_in_its_place(text: str, after: str) -> None:
+    assert with_value(text, parse(text, comments=True).value["a"], ["y", "z"]) == after

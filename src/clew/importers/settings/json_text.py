@@ -50,9 +50,10 @@ class Node(NamedTuple):
         return self.value
 
 
-def parse(text: str, *, comments: bool = False) -> Node:
-    """The whole text as one value. NotJsonError: it is not valid. `comments`: they are allowed."""
-    parser = _Parser(text, comments=comments)
+def parse(text: str, *, comments: bool = False, last_commas: bool = False) -> Node:
+    """The whole text as one value. NotJsonError: it is not valid. `comments`: they are allowed;
+    `last_commas`: a comma may stand behind the last value of a list."""
+    parser = _Parser(text, comments=comments, last_commas=last_commas)
     at = parser.skip(1 if text.startswith(BOM) else 0)
     node = parser.node(at, 0)
     end = parser.skip(node.end)
@@ -62,9 +63,10 @@ def parse(text: str, *, comments: bool = False) -> Node:
 
 
 class _Parser:
-    def __init__(self, text: str, *, comments: bool) -> None:
+    def __init__(self, text: str, *, comments: bool, last_commas: bool) -> None:
         self._text = text
         self._allows_comments = comments
+        self._allows_last_commas = last_commas
         self._comments = 0
 
     def skip(self, at: int) -> int:
@@ -119,7 +121,9 @@ class _Parser:
             at = self.skip(members[key].end)
             if self._text.startswith("}", at):
                 break
-            at = self._comma(at)
+            at = self._comma(at, "}")
+            if self._text.startswith("}", at):
+                break
         own += self._comments - before
         return Node(members, start, at + 1, keys, own > 0)
 
@@ -135,15 +139,17 @@ class _Parser:
             at = self.skip(items[-1].end)
             if self._text.startswith("]", at):
                 break
-            at = self._comma(at)
+            at = self._comma(at, "]")
+            if self._text.startswith("]", at):
+                break
         own += self._comments - before
         return Node(items, start, at + 1, {}, own > 0)
 
-    def _comma(self, at: int) -> int:
+    def _comma(self, at: int, closing: str) -> int:
         if not self._text.startswith(",", at):
             raise NotJsonError(self._unexpected(at, "a comma or the end"), self._text, at)
         behind = self.skip(at + 1)
-        if self._text[behind : behind + 1] in ("}", "]"):
+        if self._text.startswith(closing, behind) and not self._allows_last_commas:
             raise NotJsonError("a comma stands before the end of a list", self._text, at)
         return behind
 
@@ -190,8 +196,21 @@ def _with_last(
     end = children[-1].end if children else node.start + 1
     kept = text[end:closing_at]  # spaces, and comments behind the last one
     last = kept.rstrip()
-    comma = "," if children else ""
+    has_comma = bool(children) and _comma_after(text, end, closing_at) is not None
+    comma = "," if children and not has_comma else ""
+    dumped += "," if has_comma else ""
     return text[:end] + comma + last + newline + margin + label + dumped + newline + outer + text[closing_at:]
+
+
+def with_value(text: str, node: Node, value: Any) -> str:
+    """The text with another value in the place of one of it."""
+    if "\n" in text[node.start : node.end]:
+        newline = "\r\n" if "\r\n" in text else "\n"
+        dumped = json.dumps(value, ensure_ascii=False, indent=_indent_of(text))
+        dumped = dumped.replace("\n", newline + _margin(text, node.start))
+    else:
+        dumped = json.dumps(value, ensure_ascii=False)
+    return text[: node.start] + dumped + text[node.end :]
 
 
 def without_member(text: str, node: Node, key: str) -> str:
