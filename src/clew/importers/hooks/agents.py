@@ -27,6 +27,8 @@ class Agent(NamedTuple):
     handler: Callable[[str, str], dict[str, Any]] | None
     """The entry for an event, given the event and the path of our script. None: it loads an extension."""
     takes_comments: bool = False
+    scripts: str = "clew/hooks"
+    """The end of the directory of our scripts: by this a hook is known as ours."""
     note: str = ""
     """What is left for the user to do."""
 

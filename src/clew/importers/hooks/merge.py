@@ -10,10 +10,7 @@ from clew.importers.hooks.agents import Agent
 from clew.importers.settings import json_text
 from clew.importers.settings.json_text import BOM, Node, NotJsonError
 
-SCRIPTS: Final = "clew/hooks"
-"""The end of the directory of our scripts: by this a hook is known as ours."""
 _CAPITAL: Final = re.compile("(?<!^)(?=[A-Z])")
-_OURS: Final = re.compile(rf"/{SCRIPTS}/[a-z-]+\.sh['\"]?\s*$")
 
 
 def with_hooks(text: str, agent: Agent, script: str) -> str:
@@ -41,7 +38,7 @@ def without_hooks(text: str, agent: Agent) -> str:
     if not text.lstrip(BOM).strip():
         return text
     new = text
-    while (shorter := _without_one(new, _root(new, agent))) is not None:
+    while (shorter := _without_one(new, _root(new, agent), agent)) is not None:
         new = shorter
     _check(text, new, agent)
     return new
@@ -53,7 +50,9 @@ def found_in(text: str, agent: Agent) -> dict[str, list[dict[str, Any]]]:
         return {}
     hooks = _root(text, agent).plain().get("hooks") or {}
     ours = {
-        event: [handler for group in groups for handler in _handlers(group) if _is_ours(handler)]
+        event: [
+            handler for group in groups for handler in _handlers(group) if is_ours(handler, agent.scripts)
+        ]
         for event, groups in hooks.items()
         if isinstance(groups, list)
     }
@@ -67,7 +66,7 @@ def places_of(text: str, agent: Agent) -> list[str]:
         for event, groups in (values_of(text, agent).get("hooks") or {}).items()
         for number, group in enumerate(groups if isinstance(groups, list) else ())
         for place, handler in enumerate(_handlers(group))
-        if _is_ours(handler)
+        if is_ours(handler, agent.scripts)
     ]
 
 
@@ -89,13 +88,13 @@ def is_empty(text: str, agent: Agent) -> bool:
     return not root.value and not root.is_commented
 
 
-def _without_one(text: str, root: Node) -> str | None:
+def _without_one(text: str, root: Node, agent: Agent) -> str | None:
     """Without the first hook of ours. None: there is none."""
     hooks = root.value.get("hooks")
     for event, groups in (hooks.value if hooks is not None else {}).items():
         for index, group in enumerate(groups.value if isinstance(groups.value, list) else ()):
             handlers = _handlers(group.plain())
-            ours = [place for place, handler in enumerate(handlers) if _is_ours(handler)]
+            ours = [place for place, handler in enumerate(handlers) if is_ours(handler, agent.scripts)]
             if not ours:
                 continue
             if len(ours) < len(handlers) or group.is_commented or group.value["hooks"].is_commented:
@@ -113,9 +112,12 @@ def _handlers(group: Any) -> list[Any]:
     return handlers if isinstance(handlers, list) else []
 
 
-def _is_ours(handler: Any) -> bool:
+def is_ours(handler: Any, scripts: str) -> bool:
+    """Whether a hook runs a script of ours: by the end of its path it is known, whatever comes before it.
+    `scripts`: their directory, as "clew/hooks"."""
     command = handler.get("command") if isinstance(handler, dict) else None
-    return isinstance(command, str) and _OURS.search(command) is not None
+    ours = rf"/{scripts}/[a-z-]+\.sh['\"]?\s*$"
+    return isinstance(command, str) and re.search(ours, command) is not None
 
 
 def _root(text: str, agent: Agent) -> Node:
@@ -149,11 +151,11 @@ def _wrong(root: Node) -> tuple[Node, str] | None:
 
 def _check(before: str, after: str, agent: Agent) -> None:
     """A change may touch nothing but our hooks."""
-    if _foreign(values_of(before, agent)) != _foreign(values_of(after, agent)):
+    if _foreign(values_of(before, agent), agent) != _foreign(values_of(after, agent), agent):
         raise InvalidError(f"{agent.path} is written in a way that this cannot change; nothing was changed")
 
 
-def _foreign(settings: dict[str, Any]) -> dict[str, Any]:
+def _foreign(settings: dict[str, Any], agent: Agent) -> dict[str, Any]:
     """The settings without our hooks, and without lists and objects of hooks that are empty."""
     hooks = {}
     for event, groups in (settings.get("hooks") or {}).items():
@@ -162,7 +164,7 @@ def _foreign(settings: dict[str, Any]) -> dict[str, Any]:
             continue
         kept = []
         for group in groups:
-            handlers = [handler for handler in _handlers(group) if not _is_ours(handler)]
+            handlers = [handler for handler in _handlers(group) if not is_ours(handler, agent.scripts)]
             was_ours = len(handlers) < len(_handlers(group))
             left = group | {"hooks": handlers} if was_ours else group
             if left != {"hooks": []} and (handlers or not was_ours):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
-from clew.cli.app import PARTLY, Command, Settings, described, group
+from clew.cli.app import Command, Settings, group
 from clew.cli.output import Output
 from clew.cli.table import Column
-from clew.cli.text import clean, from_home, one_line
-from clew.errors import ClewError, InvalidError
+from clew.cli.text import from_home
+from clew.cli.views.changes import diff, each, say
+from clew.errors import InvalidError
 from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
 from clew.importers.hooks.install import Outcome, agent_named, install, remove, status
-from clew.importers.settings.backup import Change
 from clew.importers.wake import listeners
 
-F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS: Final = (
     Column("AGENT"),
     Column("HOOKS"),
@@ -72,14 +71,15 @@ def hooks_install(
     can bring them back.
     """
     out = Output(settings)
-    code = _each(
+    code = each(
         out,
+        "agent",
         _chosen(agents, every, only_here=True),
         lambda agent: install(agent, files=files, dry_run=dry_run),
         lambda out, outcome: _print_installed(out, outcome, dry_run),
     )
     if out.is_terminal and not dry_run and not listeners():
-        _say(out, _NO_WATCHER)
+        say(out, _NO_WATCHER)
     return code
 
 
@@ -94,8 +94,9 @@ def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_r
     If nothing else was changed since they came, the settings are as they were before, byte for byte. Else
     only our hooks are taken out.
     """
-    return _each(
+    return each(
         Output(settings),
+        "agent",
         _chosen(agents, every, only_here=False),
         lambda agent: remove(agent, dry_run=dry_run),
         lambda out, outcome: _print_removed(out, outcome, dry_run),
@@ -127,15 +128,15 @@ def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
             out.row(*row, "; ".join(one.notes))
         return
     out.rows(_COLUMNS, [(*row[:2], row[2] if _has_hooks(row[1]) else "", row[3]) for row in rows])
-    _say(out, "")
+    say(out, "")
     for one in found:
         for note in one.notes:
-            _say(out, f"{one.agent.name}: {note}")
+            say(out, f"{one.agent.name}: {note}")
     if watchers:
         pids = ", ".join(map(str, watchers))
-        _say(out, f"clew watch is running (process {pids}): hooks wake it")
+        say(out, f"clew watch is running (process {pids}): hooks wake it")
     else:
-        _say(out, _NO_WATCHER)
+        say(out, _NO_WATCHER)
 
 
 def _has_hooks(state: str) -> bool:
@@ -169,35 +170,7 @@ def _named(names: Sequence[str]) -> list[Agent]:
     return list(dict.fromkeys(agent_named(name) for name in names))
 
 
-def _each(
-    out: Output,
-    agents: Sequence[Agent],
-    act: Callable[[Agent], Outcome],
-    show: Callable[[Output, Outcome], None],
-) -> int:
-    """One after the other. What fails for one is said, and the others go on."""
-    failed: list[ClewError] = []
-    for agent in agents:
-        try:
-            outcome = act(agent)
-        except ClewError as exc:
-            if len(agents) == 1:
-                raise
-            failed.append(exc)
-            if out.json:
-                out.record({"agent": agent.name, "error": str(exc)})
-            click.echo(f"clew: {agent.name}: {one_line(described(exc))}", err=True)
-            continue
-        show(out, outcome)
-    return PARTLY if failed else 0
-
-
 # -- what was done
-
-
-def _say(out: Output, text: str) -> None:
-    """A sentence, which goes on below where the terminal ends."""
-    out.texts([one_line(text) if text.strip() == text else "  " + one_line(text.strip())])
 
 
 def _print_installed(out: Output, outcome: Outcome, dry_run: bool) -> None:
@@ -205,18 +178,18 @@ def _print_installed(out: Output, outcome: Outcome, dry_run: bool) -> None:
     if out.json:
         _record(out, outcome, dry_run)
     elif not outcome.changes:
-        _say(out, f"{agent.name}: the hooks are there already; nothing was changed")
+        say(out, f"{agent.name}: the hooks are there already; nothing was changed")
     elif dry_run:
-        _diff(out, outcome.changes)
+        diff(out, outcome.changes)
     elif outcome.changes[0].path != agent.path:
         script = from_home(str(outcome.changes[0].path))
-        _say(out, f"{agent.name}: {script} was renewed; the settings are unchanged")
+        say(out, f"{agent.name}: {script} was renewed; the settings are unchanged")
     else:
-        _say(out, f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
+        say(out, f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
         if outcome.backup is not None:
-            _say(out, f"  the settings as they were: {from_home(str(outcome.backup))}")
+            say(out, f"  the settings as they were: {from_home(str(outcome.backup))}")
         if agent.note:
-            _say(out, f"  {agent.note}")
+            say(out, f"  {agent.note}")
 
 
 def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
@@ -224,9 +197,9 @@ def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
     if out.json:
         _record(out, outcome, dry_run)
     elif not outcome.changes:
-        _say(out, f"{agent.name}: no hooks of Clew are there; nothing was changed")
+        say(out, f"{agent.name}: no hooks of Clew are there; nothing was changed")
     elif dry_run:
-        _diff(out, outcome.changes)
+        diff(out, outcome.changes)
     else:
         first = outcome.changes[0]
         if first.path != agent.path:
@@ -238,9 +211,9 @@ def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
         rest = "lost only the hooks of Clew; other changes since then were kept"
         place = from_home(str(first.path))
         how = gone if outcome.is_restored or first.after is None else rest
-        _say(out, f"{agent.name}: hooks are removed; {place} {how}")
+        say(out, f"{agent.name}: hooks are removed; {place} {how}")
         if outcome.backup is not None:
-            _say(out, f"  the settings before the hooks came: {from_home(str(outcome.backup))}")
+            say(out, f"  the settings before the hooks came: {from_home(str(outcome.backup))}")
 
 
 def _record(out: Output, outcome: Outcome, dry_run: bool) -> None:
@@ -254,17 +227,3 @@ def _record(out: Output, outcome: Outcome, dry_run: bool) -> None:
     if outcome.agent.note:
         said["note"] = outcome.agent.note
     out.record(said)
-
-
-def _diff(out: Output, changes: Sequence[Change]) -> None:
-    from difflib import unified_diff
-
-    from rich.text import Text
-
-    styles = {"+": "green", "-": "red", "@": "cyan"}
-    for change in changes:
-        place = from_home(str(change.path))
-        names = [place if text is not None else "/dev/null" for text in (change.before, change.after)]
-        texts = [(text or "").splitlines() for text in (change.before, change.after)]
-        lines = unified_diff(texts[0], texts[1], names[0], names[1], lineterm="")
-        out.texts(Text(clean(line), style=styles.get(line[:1], "")) for line in lines)

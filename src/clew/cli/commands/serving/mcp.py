@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from clew.cli.app import Group, Refused, Settings, group
+from clew.cli.commands.serving.mcp_install import hint_command, install_command, status_command
 
 _PACKAGE: Final = "mcp>=2.1,<3"
 """What the extra `mcp` brings, as in pyproject.toml."""
@@ -89,3 +90,7 @@ def mcp_command(
         session=session,
         sync=sync,
     )
+
+
+for _command in (install_command, status_command, hint_command):
+    mcp_command.add_command(_command)

@@ -1,0 +1,67 @@
+"""What was done to the settings of other programs, or would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import click
+
+from clew.cli.app import PARTLY, described
+from clew.cli.output import Output
+from clew.cli.text import clean, from_home, one_line
+from clew.errors import ClewError
+from clew.importers.settings.backup import Change
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+P = TypeVar("P", bound=_Named)
+R = TypeVar("R")
+
+
+def each(
+    out: Output,
+    kind: str,
+    programs: Sequence[P],
+    act: Callable[[P], R],
+    show: Callable[[Output, R], None],
+) -> int:
+    """One after the other. What fails for one is said, and the others go on. `kind`: what they are called."""
+    failed: list[ClewError] = []
+    for program in programs:
+        try:
+            outcome = act(program)
+        except ClewError as exc:
+            if len(programs) == 1:
+                raise
+            failed.append(exc)
+            if out.json:
+                out.record({kind: program.name, "error": str(exc)})
+            click.echo(f"clew: {program.name}: {one_line(described(exc))}", err=True)
+            continue
+        show(out, outcome)
+    return PARTLY if failed else 0
+
+
+def say(out: Output, text: str) -> None:
+    """A sentence, which goes on below where the terminal ends."""
+    out.texts([one_line(text) if text.strip() == text else "  " + one_line(text.strip())])
+
+
+def diff(out: Output, changes: Sequence[Change]) -> None:
+    """All changes, as `diff -u` writes them."""
+    from difflib import unified_diff
+
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for change in changes:
+        place = from_home(str(change.path))
+        names = [place if text is not None else "/dev/null" for text in (change.before, change.after)]
+        texts = [(text or "").splitlines() for text in (change.before, change.after)]
+        lines = unified_diff(texts[0], texts[1], names[0], names[1], lineterm="")
+        out.texts(Text(clean(line), style=styles.get(line[:1], "")) for line in lines)
