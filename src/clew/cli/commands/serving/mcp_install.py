@@ -92,7 +92,9 @@ def install_command(
     allow: tuple[str, ...],
     sync: bool,
 ) -> int:
-    """Let clients start `clew mcp`: claude-code, codex, gemini-cli, opencode, cursor, vscode.
+    """Let clients start `clew mcp`.
+
+    Clients: claude-code, codex, gemini-cli, opencode, cursor, vscode.
 
     The settings of a client get an entry that starts `clew mcp` with these options. Other settings, comments,
     the order of keys and links stay. Files are saved as they were. To install twice changes nothing; to
@@ -174,9 +176,9 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 @click.option("--client", metavar="NAME", help="Write it as the hook of this client has to")
 @click.pass_obj
 def hint_command(settings: Settings, client: str | None) -> int:
-    """Print titles and places of the last sessions of this directory, as a hint for a new session.
+    """Print the last sessions of this directory, for a new one.
 
-    It has at most 300 tokens, and no contents. Secrets in titles are replaced. A hook that `clew mcp install
+    Titles and places: a hint for an agent that begins. It has at most 300 tokens, and no contents. Secrets in titles are replaced. A hook that `clew mcp install
     --hint` adds runs this; what the client says of the session on standard input is read.
     """
     try:
