@@ -10,8 +10,8 @@ from http import HTTPStatus
 from typing import Any
 
 from clew.server.openapi import document
-from clew.server.routes import all_routes
 from clew.server.process.settings import Settings
+from clew.server.routes import all_routes
 from tests.docs.pages import DOCS
 
 PAGE = DOCS / "reference" / "http-api.md"

@@ -12,9 +12,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from clew.core.log.lease import secret_of
 from clew.server.openapi import SHAPES
+from clew.server.process.settings import Settings
 from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
-from clew.server.process.settings import Settings
 from tests.server import reference
 from tests.server.conftest import Running
 

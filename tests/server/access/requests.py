@@ -12,9 +12,9 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from clew.server.process.settings import Settings
 from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
-from clew.server.process.settings import Settings
 from tests.server.conftest import Running
 
 STREAM = "text/event-stream"

@@ -178,8 +178,9 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 def hint_command(settings: Settings, client: str | None) -> int:
     """Print the last sessions of this directory, for a new one.
 
-    Titles and places: a hint for an agent that begins. It has at most 300 tokens, and no contents. Secrets in titles are replaced. A hook that `clew mcp install
-    --hint` adds runs this; what the client says of the session on standard input is read.
+    Titles and places: a hint for an agent that begins. It has at most 300 tokens, and no contents. Secrets in
+    titles are replaced. The hook that `clew mcp install --hint` adds runs this; what the client says of the
+    session on standard input is read.
     """
     try:
         _print_hint(settings, client)
