@@ -43,6 +43,7 @@ SCRIPTS = {
     "serving": "serving",
     "live": "live",
     "page": "page",
+    "mcp": "mcp",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"

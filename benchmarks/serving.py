@@ -301,7 +301,7 @@ def blocks(lab: Lab, details: dict[str, Any]) -> Iterator[Row]:
 def searches(lab: Lab, details: dict[str, Any]) -> Iterator[Row]:
     count = lab.pick(1_000_000, 50_000)
     lab.say(f"search in {count:,} messages (made once, and kept)")
-    path = kept(f"messages-{count}", lambda path: _searchable(path, count))
+    path = kept(f"messages-{count}", lambda path: searchable(path, count))
     with clew.open(str(path)) as store, serving("store", str(path)) as served:
         connection = served.connect()
         for word, name in ((search.RARE, "a rare word"), (search.COMMON, "a common word")):
@@ -317,7 +317,7 @@ def searches(lab: Lab, details: dict[str, Any]) -> Iterator[Row]:
             yield from _read_rows(f"search for {name} in {count:,}", times, SEARCH, details)
 
 
-def _searchable(path: Path, count: int) -> None:
+def searchable(path: Path, count: int) -> None:
     with clew.open(str(path)) as store:
         search.fill(store, count, max(count * search.SESSIONS // 1_000_000, 1))
         store.search(search.RARE)
