@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -114,6 +115,13 @@ def test_what_cannot_be_taken_back_is_in_the_log(log: Log, tmp_path: Path) -> No
     with attached(log):
         audit.note("purged", by="me\nyou", session="a\x1b[31m")
     assert re.search(r'Z audit: purged by="me\\nyou" session="a', (tmp_path / "log").read_text())
+
+
+def test_what_the_sdk_tells_is_one_short_line(log: Log, tmp_path: Path) -> None:
+    with attached(log):
+        logging.getLogger("mcp.server.runner").warning("dropped %s", "a\n\x1b[31m" + "x" * 100_000)
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert re.fullmatch(r"\S+Z dropped a\?\?\[31mx{200,300}", line)
 
 
 def test_a_log_that_is_not_written_fast_enough_says_what_it_left_out(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from starlette.routing import Mount
 import clew
 from clew.server import app
 from tests.server.conftest import TOKEN, Running
+from tests.server.mcp.rpc import ask, tools
 
 Serve = Callable[..., Running]
 
@@ -51,6 +52,13 @@ def test_links_lead_back_to_where_it_is_mounted(mounted: httpx.Client) -> None:
     assert page.links["next"]["url"].startswith(place)
     assert len(mounted.get(page.links["next"]["url"]).json()["data"]) == 1
     assert mounted.get("/api/v1/sessions").status_code == 404
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_agents_find_their_tools_where_it_is_mounted(mounted: httpx.Client, modern: bool) -> None:
+    """Also in an application that is not told of its start and its end."""
+    assert "search_sessions" in tools(mounted, path="/tools/cl%C3%A9w/mcp", modern=modern)
+    assert ask(mounted, path="/mcp", modern=modern).status_code == 404
 
 
 @pytest.mark.parametrize("prefix", ["/clew", ""])

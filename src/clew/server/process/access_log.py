@@ -176,7 +176,8 @@ def _stamp() -> str:
 
 
 class LogHandler(logging.Handler):
-    """What the server and uvicorn tell by `logging`, in the same log."""
+    """What the server, uvicorn and the SDK of MCP tell by `logging`, in the same log. What is not ours may
+    quote what a client sent: it is cut."""
 
     def __init__(self, log: Log) -> None:
         super().__init__()
@@ -184,6 +185,8 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
+        if not record.name.startswith("clew"):
+            text = text[:_LONGEST]
         if record.exc_info and record.exc_info[1] is not None:
             self._log.failed(text, record.exc_info[1])
         else:

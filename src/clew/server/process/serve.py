@@ -40,7 +40,7 @@ _FILES: Final = 8192
 _SPARE: Final = 200
 """Descriptors for everything but connections."""
 _CONNECTIONS: Final = 2000
-_LOGGERS: Final = ("clew", "uvicorn", "asyncio")
+_LOGGERS: Final = ("clew", "uvicorn", "asyncio", "mcp")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
