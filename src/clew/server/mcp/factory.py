@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 import anyio.to_thread
@@ -95,8 +95,9 @@ def _extra(meta: Any) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None)
 
 
+@cache
 def described(tool: Tool) -> types.Tool:
-    """A tool as clients see it."""
+    """A tool as clients see it. Kept: some revisions of the protocol have the SDK ask at every call."""
     writes = tool.needs == "write"
     return types.Tool(
         name=tool.name,
