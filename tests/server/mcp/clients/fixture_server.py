@@ -164,7 +164,7 @@ def main(way: str) -> None:
         way: `sdk`: by the SDK's own application. `clew`: as `clew serve` does it, with this server instead of
             the one that our factory makes.
     """
-    with socket.socket() as listener, patch.object(exchange, "make_server", lambda view_of: fixture()):
+    with socket.socket() as listener, patch.object(exchange, "make_server", lambda *_, **__: fixture()):
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         application: Any = fixture().streamable_http_app()
