@@ -40,7 +40,7 @@ from clew.server.conversations.errors import error_of, is_face
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.live import sse
 from clew.server.live.hub import Hub
-from clew.server.mcp.http import Endpoint
+from clew.server.mcp.http.routes import Endpoint
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
 from clew.server.process.settings import Settings

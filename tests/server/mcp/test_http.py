@@ -25,7 +25,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 import clew
 from clew.server.access.tokens import add_token, remove_token
 from clew.server.application import Finished
-from clew.server.mcp import exchange, factory
+from clew.server.mcp import factory
+from clew.server.mcp.http import exchange
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
@@ -268,7 +269,7 @@ def test_it_can_be_switched_off(serve: Serve) -> None:
 def test_without_the_sdk_the_answer_says_what_to_install(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "clew.server.mcp.exchange")
+    monkeypatch.delitem(sys.modules, "clew.server.mcp.http.exchange")
     monkeypatch.setitem(sys.modules, "mcp.server.streamable_http_manager", None)
     answer = ask(client)
     assert (answer.status_code, answer.json()["code"]) == (501, "not_installed")

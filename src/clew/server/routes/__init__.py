@@ -30,7 +30,7 @@ MODULES: Final = (
     "clew.server.rows.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
-MCP: Final = "clew.server.mcp.http"
+MCP: Final = "clew.server.mcp.http.routes"
 PAGE: Final = "clew.server.page"
 
 

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 import clew
 from clew.server import app
-from clew.server.mcp import exchange
+from clew.server.mcp.http import exchange
 from tests.server.mcp.clients import fixture_tools
 from tests.server.mcp.clients.fixture_inputs import PROMPT, next_round
 from tests.server.mcp.clients.fixture_tools import PIXEL, Context

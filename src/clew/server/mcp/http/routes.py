@@ -25,7 +25,7 @@ from clew.server.problems import Problem
 from clew.server.routing import Routes
 
 if TYPE_CHECKING:
-    from clew.server.mcp.exchange import Exchange, Exchanges
+    from clew.server.mcp.http.exchange import Exchange, Exchanges
     from clew.server.mcp.view import View
 
 PACKAGE: Final = "mcp>=2.1,<3"
@@ -64,7 +64,7 @@ class Endpoint:
         with self._mutex:
             if self._exchanges is None:
                 try:
-                    from clew.server.mcp.exchange import Exchanges
+                    from clew.server.mcp.http.exchange import Exchanges
                 except ModuleNotFoundError as error:
                     raise _not_installed(error.name) from error
                 self._exchanges = Exchanges()

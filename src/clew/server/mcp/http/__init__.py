@@ -1,0 +1,1 @@
+"""`/mcp` inside `clew serve`: the route, and the SDK behind it."""
