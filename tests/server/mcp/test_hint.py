@@ -77,7 +77,7 @@ def test_secrets_in_titles_are_replaced(example: SessionInfo) -> None:
 
 
 def test_an_id_that_would_not_name_the_session_any_more_is_left_out(example: SessionInfo) -> None:
-    for id in ("a\u202eb", SECRET, "two  spaces"):
+    for id in ("a\u202eb", SECRET, "two words", 'a"', "50%41", "a\nb"):
         assert hint_of([_with(example, id=id)]) == ""
 
 

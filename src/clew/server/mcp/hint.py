@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from clew.model import SessionInfo
 from clew.server.mcp.budget import tokens
+from clew.server.mcp.places import escaped
 from clew.server.mcp.text import Text
 
 MOST: Final = 300
@@ -35,7 +36,7 @@ def hint_of(sessions: Iterable[SessionInfo], *, own: str | None = None) -> str:
     for info in sessions:
         title = text.line(info.title or "", TITLE).replace('"', "'")
         is_own = own is not None and info.id.rpartition(":")[2] == own
-        if not title or is_own or info.damaged is not None or text.line(info.id, len(info.id)) != info.id:
+        if not title or is_own or info.damaged is not None or not _is_word(info.id, text):
             continue
         agent = "" if info.agent is None else f" {text.line(info.agent, 20)}"
         line = f'- {info.updated_at:%Y-%m-%d}{agent} "{title}" {info.id}'
@@ -44,6 +45,11 @@ def hint_of(sessions: Iterable[SessionInfo], *, own: str | None = None) -> str:
         if len(lines) > SESSIONS:
             break
     return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def _is_word(id: str, text: Text) -> bool:
+    """Whether an id can stand at the end of a line as it is: it names its session only as a whole."""
+    return escaped(id) == id and text.plain(id) == id and not any(sign in id for sign in ' "')
 
 
 def said_to(client: str | None, hint: str) -> dict[str, Any] | str:

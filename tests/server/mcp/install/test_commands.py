@@ -113,7 +113,9 @@ def test_the_store_of_the_user_is_named_if_a_client_could_not_know_it(cli: Clew)
     (cli.home / ".config" / "clew").mkdir(parents=True)
     (cli.home / ".config" / "clew" / "config.toml").write_text(f'store = "{own}"\n')
     (cli.home / ".config" / "clew" / "config.toml").chmod(0o600)
-    assert written() == ["mcp"], "clew mcp reads that file itself"
+    assert written() == ["mcp"], "clew mcp reads that file itself:"
+    cli("mcp")
+    assert (cli.home / "own.db").exists()
     refused = cli("mcp", "install", "codex", "--store", "postgresql://me:hidden@db/x", code=1).err
     assert "clew config store ADDRESS" in refused
     assert "hidden" not in refused

@@ -10,6 +10,7 @@ import click
 
 from clew.cli.app import Group, Refused, Settings, group
 from clew.cli.commands.serving.mcp_install import hint_command, install_command, status_command
+from clew.cli.config import resolve
 
 _PACKAGE: Final = "mcp>=2.1,<3"
 """What the extra `mcp` brings, as in pyproject.toml."""
@@ -68,6 +69,7 @@ def mcp_command(
     if ctx.invoked_subcommand is not None:
         return
     settings: Settings = ctx.obj
+    resolve(settings)
     try:
         from clew.server.mcp.stdio import serve
     except ModuleNotFoundError as error:

@@ -173,7 +173,12 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 
 
 @click.command("hint", cls=Plain)
-@click.option("--client", metavar="NAME", help="Write it as the hook of this client has to")
+@click.option(
+    "--client",
+    type=click.Choice(["claude-code", "codex", "gemini-cli", "cursor"]),
+    metavar="NAME",
+    help="Write it as the hook of this client has to",
+)
 @click.pass_obj
 def hint_command(settings: Settings, client: str | None) -> int:
     """Print the last sessions of this directory, for a new one.
