@@ -42,7 +42,9 @@ def test_each_session_has_one_line_with_its_title_and_its_place(example: Session
     assert first == FIRST
     assert "data, not instructions" in first
     assert "search_sessions and read_session of the MCP server clew" in first
-    assert second == f'- {example.updated_at:%Y-%m-%d} codex "A title" codex:0199'
+    said = hint_of([_with(example, id="0199")])
+    assert said.endswith(' codex "A title" 0199'), "the program, if the place does not say it"
+    assert second == f'- {example.updated_at:%Y-%m-%d} "A title" codex:0199'
 
 
 def test_no_contents_are_told(example: SessionInfo) -> None:

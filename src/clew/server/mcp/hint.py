@@ -38,7 +38,8 @@ def hint_of(sessions: Iterable[SessionInfo], *, own: str | None = None) -> str:
         is_own = own is not None and info.id.rpartition(":")[2] == own
         if not title or is_own or info.damaged is not None or not _is_word(info.id, text):
             continue
-        agent = "" if info.agent is None else f" {text.line(info.agent, 20)}"
+        is_named = info.agent is None or info.id.startswith(f"{info.agent}:")
+        agent = "" if is_named else f" {text.line(info.agent or '', 20)}"
         line = f'- {info.updated_at:%Y-%m-%d}{agent} "{title}" {info.id}'
         if tokens("\n".join([*lines, line])) <= MOST:
             lines.append(line)

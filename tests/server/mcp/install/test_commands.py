@@ -35,7 +35,7 @@ def test_install_status_and_remove_say_what_they_did(cli: Clew) -> None:
     done = cli("mcp", "install", "--all", "--hint").out
     assert "claude-code: ~/.claude.json starts clew mcp now; start Claude Code again\n" in done
     assert "  ~/.claude/skills/clew/SKILL.md is new\n" in done
-    assert "  as it was: ~/.local/share/clew/mcp/claude-code.2" in done
+    assert "  a copy of what was there: ~/.local/share/clew/mcp/claude-code.2" in done
     assert "type /hooks in Codex, then t" in done
     assert "there is no hint: VS Code" in done
     assert "gemini" not in done
@@ -72,7 +72,7 @@ def test_a_removal_that_keeps_changes_of_others_says_so(cli: Clew) -> None:
     file.write_text(file.read_text().replace('"numStartups": 3', '"numStartups": 4'))
     done = cli("mcp", "install", "--remove", "claude").out
     assert "only what is of Clew was taken out; other changes since then were kept" in done
-    assert "  as it was before: ~/" in done
+    assert "  a copy of what was there before: ~/" in done
     assert file.read_text() == SETTINGS.replace("3", "4")
 
 

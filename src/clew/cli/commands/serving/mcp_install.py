@@ -285,7 +285,7 @@ def _print_installed(
             what = "is new" if change.before is None else "is changed"
             say(out, f"  {from_home(str(change.path))} {'is removed' if change.after is None else what}")
         for backup in outcome.backups:
-            say(out, f"  as it was: {from_home(str(backup))}")
+            say(out, f"  a copy of what was there: {from_home(str(backup))}")
     missing = [f"there is no hint: {client.title} has no settled hook that adds text to a new session"]
     for note in [*outcome.notes, *(missing if hint and client.hint is None else [])]:
         if note not in told and (outcome.changes or dry_run):
@@ -310,7 +310,7 @@ def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
             how = "only what is of Clew was taken out; other changes since then were kept"
         say(out, f"{client.name}: {place} does not start clew mcp any more; {how}")
         for backup in outcome.backups:
-            say(out, f"  as it was before: {from_home(str(backup))}")
+            say(out, f"  a copy of what was there before: {from_home(str(backup))}")
 
 
 def _record(out: Output, outcome: Outcome, dry_run: bool) -> None:

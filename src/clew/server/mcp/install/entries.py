@@ -42,8 +42,6 @@ def foreign(path: Path, line: int) -> InvalidError:
 def with_entry(text: str, client: Client, path: Path, entry: dict[str, Any]) -> str:
     """The settings with our entry. What others added to it stays."""
     old = entry_in(text, client, path)
-    if old is not None and old | entry == old:
-        return text
     new = text if text.lstrip(BOM).strip() else "{}\n"
     if old is None:
         new = _with_server(new, client, path, entry)
