@@ -1,8 +1,8 @@
-"""What was done to the settings of other programs, or would be."""
+"""Commands that change the settings of other programs: which ones, and what was done or would be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import click
@@ -10,7 +10,7 @@ import click
 from clew.cli.app import PARTLY, described
 from clew.cli.output import Output
 from clew.cli.text import clean, from_home, one_line
-from clew.errors import ClewError
+from clew.errors import ClewError, InvalidError
 from clew.importers.settings.backup import Change
 
 
@@ -21,6 +21,41 @@ class _Named(Protocol):
 
 P = TypeVar("P", bound=_Named)
 R = TypeVar("R")
+
+
+def chosen(
+    kind: str,
+    names: Sequence[str],
+    every: bool,
+    known: Mapping[str, P],
+    others: Mapping[str, str],
+    is_here: Callable[[P], bool],
+) -> list[P]:
+    """The programs that a command is about. `others`: further names; `is_here`: of all, only these."""
+    listed = ", ".join(known)
+    if every and names:
+        raise click.UsageError(f"name {kind}s, or give --all, not both")
+    if not every and not names:
+        raise click.UsageError(f"name {'an' if kind[0] in 'aeiou' else 'a'} {kind} ({listed}), or give --all")
+    if not every:
+        return named(kind, names, known, others)
+    found = [program for program in known.values() if is_here(program)]
+    if not found:
+        raise InvalidError(f"none of these {kind}s was found: {listed}")
+    return found
+
+
+def named(kind: str, names: Sequence[str], known: Mapping[str, P], others: Mapping[str, str]) -> list[P]:
+    """The programs of these names, each once."""
+    for name in names:
+        if name not in known and name not in others:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*known, *others], 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise click.UsageError(f"no {kind} {name!r}; {hint}")
+    whole = dict.fromkeys(others.get(name, name) for name in names)
+    return [known[name] for name in whole]
 
 
 def each(

@@ -17,7 +17,7 @@ from clew.backends.registry import default_path
 from clew.core.disk import make_directories
 from clew.errors import InvalidError
 from clew.importers.hooks import merge, scripts
-from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.agents import Agent
 from clew.importers.settings import file as settings_file
 from clew.importers.settings.backup import Backup, Change
 from clew.importers.settings.file import Found
@@ -47,14 +47,6 @@ class Status(NamedTuple):
     """Snapshots of files were asked for."""
     notes: list[str]
     """What is wrong, or left to do."""
-
-
-def agent_named(name: str) -> Agent:
-    """InvalidError: there is none."""
-    agent = AGENTS.get(OTHER_NAMES.get(name, name))
-    if agent is None:
-        raise InvalidError(f"no agent {name!r} with hooks; there are {', '.join(AGENTS)}")
-    return agent
 
 
 def hooks_directory() -> Path:

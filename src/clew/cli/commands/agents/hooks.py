@@ -11,10 +11,9 @@ from clew.cli.app import Command, Settings, group
 from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home
-from clew.cli.views.changes import diff, each, say
-from clew.errors import InvalidError
+from clew.cli.views.changes import chosen, diff, each, named, say
 from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
-from clew.importers.hooks.install import Outcome, agent_named, install, remove, status
+from clew.importers.hooks.install import Outcome, install, remove, status
 from clew.importers.wake import listeners
 
 _COLUMNS: Final = (
@@ -113,7 +112,10 @@ def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
     """
     out = Output(settings)
     watchers = listeners()
-    found = [status(agent) for agent in (_named(agents) if agents else AGENTS.values())]
+    found = [
+        status(agent)
+        for agent in (named("agent", agents, AGENTS, OTHER_NAMES) if agents else AGENTS.values())
+    ]
     if out.json:
         for one in found:
             about = {"agent": one.agent.name, "state": one.state, "files": one.files}
@@ -143,31 +145,8 @@ def _has_hooks(state: str) -> bool:
     return state in ("installed", "changed")
 
 
-# -- agents
-
-
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Agent]:
-    if every and names:
-        raise click.UsageError("name agents, or give --all, not both")
-    if every:
-        found = [agent for agent in AGENTS.values() if agent.is_here() or not only_here]
-        if not found:
-            raise InvalidError(f"none of these agents was found: {', '.join(AGENTS)}")
-        return found
-    if not names:
-        raise click.UsageError(f"name an agent ({', '.join(AGENTS)}), or give --all")
-    return _named(names)
-
-
-def _named(names: Sequence[str]) -> list[Agent]:
-    for name in names:
-        if name not in AGENTS and name not in OTHER_NAMES:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, [*AGENTS, *OTHER_NAMES], 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(AGENTS)}"
-            raise click.UsageError(f"no agent {name!r} that has hooks; {hint}")
-    return list(dict.fromkeys(agent_named(name) for name in names))
+    return chosen("agent", names, every, AGENTS, OTHER_NAMES, lambda agent: agent.is_here() or not only_here)
 
 
 # -- what was done

@@ -9,7 +9,12 @@ from typing import Final
 import click
 
 from clew.cli.app import Group, Refused, Settings, group
-from clew.cli.commands.serving.mcp_install import hint_command, install_command, status_command
+from clew.cli.commands.serving.mcp_install import (
+    allow_option,
+    hint_command,
+    install_command,
+    status_command,
+)
 from clew.cli.config import resolve
 
 _PACKAGE: Final = "mcp>=2.1,<3"
@@ -40,13 +45,7 @@ class McpGroup(Group):
     help="Show the sessions of this directory  [default: the current one]",
 )
 @click.option("--all", "sees_all", is_flag=True, help="Show the sessions of all directories, when asked")
-@click.option(
-    "--allow",
-    type=click.Choice(["write"]),
-    multiple=True,
-    metavar="WHAT",
-    help="write: let agents set checkpoints and leave notes",
-)
+@allow_option
 @click.option("--session", metavar="ID", help="The session of the client: it does not find itself")
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option("--reveal", is_flag=True, help="Show secrets to agents; else they are replaced")

@@ -41,6 +41,13 @@ _clients: Final = click.argument("clients", nargs=-1, metavar="[CLIENT]...", she
 _project: Final = click.option(
     "--project", is_flag=True, help="Settings of the current directory, for all who work there"
 )
+allow_option: Final = click.option(
+    "--allow",
+    type=click.Choice(["write"]),
+    multiple=True,
+    metavar="WHAT",
+    help="write: let agents set checkpoints and leave notes",
+)
 
 
 @click.command(
@@ -69,13 +76,7 @@ _project: Final = click.option(
     help="Show the sessions of this directory  [default: where the client works]",
 )
 @click.option("--all-sessions", is_flag=True, help="Show the sessions of all directories, when asked")
-@click.option(
-    "--allow",
-    type=click.Choice(["write"]),
-    multiple=True,
-    metavar="WHAT",
-    help="write: let agents set checkpoints and leave notes",
-)
+@allow_option
 @click.option("--sync/--no-sync", default=True, help="Follow the agents of this machine  [default: yes]")
 @click.pass_context
 def install_command(
@@ -144,14 +145,14 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 
     Piped: client, state, yes or no for the skill, yes or no for the hint, settings, notes; separated by tabs.
     """
-    from clew.cli.views.changes import say
-    from clew.server.mcp.install.clients import CLIENTS
+    from clew.cli.views.changes import named, say
+    from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
     from clew.server.mcp.install.install import status
 
     out = Output(settings)
     directory = Path.cwd() if project else None
-    chosen = _named(clients) if clients else list(CLIENTS.values())
-    found = [status(client, project=directory) for client in chosen]
+    asked = named("client", clients, CLIENTS, OTHER_NAMES) if clients else list(CLIENTS.values())
+    found = [status(client, project=directory) for client in asked]
     if out.json:
         for one in found:
             about = {"client": one.client.name, "state": one.state, "skill": one.skill, "hint": one.hint}
@@ -200,33 +201,12 @@ def hint_command(settings: Settings, client: str | None) -> int:
 
 
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Client]:
-    from clew.errors import InvalidError
-    from clew.server.mcp.install.clients import CLIENTS
-
-    if every and names:
-        raise click.UsageError("name clients, or give --all, not both")
-    if not every and not names:
-        raise click.UsageError(f"name a client ({', '.join(CLIENTS)}), or give --all")
-    if not every:
-        return _named(names)
-    found = [client for client in CLIENTS.values() if client.is_here() or not only_here]
-    if not found:
-        raise InvalidError(f"none of these clients was found: {', '.join(CLIENTS)}")
-    return found
-
-
-def _named(names: Sequence[str]) -> list[Client]:
+    from clew.cli.views.changes import chosen
     from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
-    from clew.server.mcp.install.install import client_named
 
-    for name in names:
-        if name not in CLIENTS and name not in OTHER_NAMES:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, [*CLIENTS, *OTHER_NAMES], 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(CLIENTS)}"
-            raise click.UsageError(f"no client {name!r}; {hint}")
-    return list(dict.fromkeys(client_named(name) for name in names))
+    return chosen(
+        "client", names, every, CLIENTS, OTHER_NAMES, lambda client: client.is_here() or not only_here
+    )
 
 
 def _hint(client: Client, hint: bool | None, every: bool) -> bool | None:

@@ -20,7 +20,7 @@ from clew.importers.settings import file as settings_file
 from clew.importers.settings.backup import Backup, Change
 from clew.importers.settings.file import Found
 from clew.server.mcp.install import entries, hooks, toml_text
-from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES, SERVER, Client
+from clew.server.mcp.install.clients import CLIENTS, SERVER, Client
 from clew.server.mcp.install.own_files import MARK, SKILL, hint_script
 from clew.server.mcp.install.program import Program, Wish, address_of, command_line, find_program
 
@@ -103,14 +103,6 @@ class _Step(NamedTuple):
     def change(self) -> Change:
         before = None if self.found.data is None else self.found.text
         return Change(self.file.path, before, None if self.after is None else self.after.decode())
-
-
-def client_named(name: str) -> Client:
-    """InvalidError: there is none."""
-    client = CLIENTS.get(OTHER_NAMES.get(name, name))
-    if client is None:
-        raise InvalidError(f"no client {name!r}; there are {', '.join(CLIENTS)}")
-    return client
 
 
 def own_directory() -> Path:
