@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from clew.core.conversation.annotations import decode_note_record, note_in
 from clew.core.log import jsonl
 from clew.core.log.digest import ROOT, entry_digest
 from clew.core.log.rows import KIND_NAMES, Details, SessionRow, UsageRow
@@ -120,6 +121,8 @@ def _clean(line: jsonl.AnyLine, redactor: Redactor, chain: Chain) -> jsonl.AnyLi
         case jsonl.UsageLine():
             return msgspec.structs.replace(line, row=_call(line.row, redactor))
         case jsonl.RecordLine():
+            if line.type == "note":
+                return _note(line, redactor.uncounted())
             return None if line.type in _LEFT_OUT else _record(line, redactor)
     return line
 
@@ -167,6 +170,15 @@ def _record(line: jsonl.RecordLine, redactor: Redactor) -> jsonl.RecordLine:
         value = redactor.raw(value, f"{line.type} {name}", known_as)
     is_base64, embedded = jsonl.embed(value)
     return msgspec.structs.replace(line, name=name, base64=is_base64, value=embedded)
+
+
+def _note(line: jsonl.RecordLine, redactor: Redactor) -> jsonl.RecordLine:
+    """As it is in the annotation, where what is replaced is counted."""
+    record = decode_note_record(jsonl.extract(line.base64, line.value))
+    clean = note_in(redactor.raw(msgspec.json.encode({"note": record.text}), f"annotation {line.name}"))
+    value = msgspec.json.encode(msgspec.structs.replace(record, text=clean or ""))
+    is_base64, embedded = jsonl.embed(value)
+    return msgspec.structs.replace(line, base64=is_base64, value=embedded)
 
 
 def _text(text: str | None, place: str, redactor: Redactor) -> str | None:

@@ -90,6 +90,26 @@ def test_export_import_export_is_the_same_file(
     session.append(user("goes on"))
 
 
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_file_that_opens_as_a_store_finds_its_notes(fast_path: Path, opened: Opener, redact: bool) -> None:
+    """Also one without secrets: what is found is the note as it stands beside the entry there."""
+    source = opened("memory")
+    source.session("elsewhere").append(user("so that numbers differ"))
+    source.session("s").append(user("one"), user("two"))
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    source.get("s").annotate(1, note=f"word {secret}", label="l")
+    file = fast_path / "new" / "sessions" / "whatever.jsonl"
+    file.parent.mkdir(parents=True)
+    source.export("s", "jsonl", path=file, redact=redact)
+    with clew.open(f"jsonl:///{fast_path / 'new'}") as store:
+        (hit,) = store.search("word")
+        assert (hit.position, hit.snippet) == (1, next(store.get("s").entries(last=1)).annotations["note"])
+        assert (secret in hit.snippet) is not redact
+        assert (secret.encode() in file.read_bytes()) is not redact
+        check_store(store)
+        assert store.verify().ok
+
+
 def test_an_exported_file_is_a_log_that_opens_as_a_store(fast_path: Path, opened: Opener) -> None:
     """Put it into an empty `sessions` directory."""
     source = opened("memory")

@@ -97,6 +97,17 @@ def test_every_stretch_of_a_text_finds_it(text: str, data: st.DataObject) -> Non
         assert score(query, text) > 0
 
 
+@given(texts | st.text(alphabet="aAbB1_. ", max_size=20), texts)
+@example("getUserName", '"user name"')
+@example("x" * 1000, "x" * 1000)
+def test_a_text_matches_as_its_flat_form_does(text: str, asked: str) -> None:
+    try:
+        query = parse(asked)
+    except InvalidQueryError:
+        return
+    assert query.matches_text(text) == query.matches(flat(text))
+
+
 @given(st.text() | texts, texts)
 @example("A0A", "a_a*")
 def test_what_matches_has_an_excerpt_with_marks_inside_it(text: str, asked: str) -> None:

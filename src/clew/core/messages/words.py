@@ -192,6 +192,14 @@ class Query(msgspec.Struct, frozen=True):
             term.needle in text for term in self.unwanted
         )
 
+    def matches_text(self, text: str) -> bool:
+        """Whether a text matches. That one in ASCII lacks a word is seen before it is taken apart."""
+        if text.isascii():
+            lower = text.lower()
+            if not all(word in lower for term in self.wanted for word in term.words):
+                return False
+        return self.matches(flat(text))
+
 
 def parse(text: str) -> Query:
     """Words, "phrases", prefix*, -exclude. There is no other syntax: what looks like one is text."""

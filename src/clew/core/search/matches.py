@@ -13,7 +13,6 @@ import msgspec
 from clew.backends.contract import Reader
 from clew.core.conversation.annotations import Note, all_notes
 from clew.core.messages.search_text import TextPlace, TextQuery
-from clew.core.messages.words import flat
 
 MOST_AT_ONCE: Final = 2000
 
@@ -47,7 +46,7 @@ def _notes(reader: Reader, query: TextQuery) -> Iterator[Note]:
     for note in all_notes(reader):
         is_behind = query.before is None or note.place < query.before
         is_there = query.branches is None or note.place.branch in query.branches
-        if is_behind and is_there and query.query.matches(flat(note.text)):
+        if is_behind and is_there and query.query.matches_text(note.text):
             yield note
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import ChangedError
-from clew.core.conversation.annotations import decode_label
+from clew.core.conversation.annotations import NoteRecord, decode_label, note_in
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.moves import Move
@@ -151,6 +151,8 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
     yield jsonl.LogLine(jsonl.FORMAT, SELF, session.row.id)
     yield jsonl.SessionLine(_row(session, numbers))
     yield jsonl.DetailsLine(SELF, _details(session.details, numbers))
+    notes = {name: note_in(value) for kind, name, value in excerpt.beside if kind == "annotation"}
+    records: list[tuple[str, NoteRecord]] = []
     for branch in excerpt.branches:
         number, parent = numbers[branch.uid], numbers.get(branch.parent, 0)
         owner = SELF if branch.owner else 0
@@ -158,6 +160,9 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
         for page in source.entries(branch, branch.fork + 1):
             for entry in page.entries:
                 yield jsonl.entry_line(number, entry)
+                name = note_name(branch.uid, entry.position)
+                if (note := notes.get(name)) is not None:
+                    records.append((name, NoteRecord(entry.time, number, note)))
     for (kind, name), value in sorted(session.records.items()):
         yield jsonl.record_line(SELF, kind, name, value)
     for page in source.events(session, session.events[0] - 1):
@@ -168,6 +173,8 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
             yield jsonl.UsageLine(SELF, _call(call, local))
     for kind, name, value in excerpt.beside:
         yield jsonl.record_line(STORE_WIDE, kind, name, value)
+    for name, record in sorted(records):
+        yield jsonl.record_line(STORE_WIDE, "note", name, _encode(record))
 
 
 def _row(session: SessionImage, numbers: dict[str, int]) -> SessionRow:
