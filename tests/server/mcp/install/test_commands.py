@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import clew
+from clew.cli.app import Refused
+from clew.cli.commands.serving import mcp_install
 from tests.cli.processes import Clew
 
 SETTINGS = '{\n  "numStartups": 3\n}'
@@ -110,6 +112,8 @@ def test_the_store_of_the_user_is_named_if_a_client_could_not_know_it(cli: Clew)
     assert written() == ["mcp"]
     assert written("--store", "own.db") == ["mcp", "--store", own]
     assert written(env={"CLEW_STORE": own}) == ["mcp", "--store", own], "Codex hands on no such variable"
+    data = {"XDG_DATA_HOME": str(cli.home / "data")}
+    assert written(env=data) == ["mcp", "--store", str(cli.home / "data" / "clew" / "clew.db")]
     (cli.home / ".config" / "clew").mkdir(parents=True)
     (cli.home / ".config" / "clew" / "config.toml").write_text(f'store = "{own}"\n')
     (cli.home / ".config" / "clew" / "config.toml").chmod(0o600)
@@ -119,6 +123,16 @@ def test_the_store_of_the_user_is_named_if_a_client_could_not_know_it(cli: Clew)
     refused = cli("mcp", "install", "codex", "--store", "postgresql://me:hidden@db/x", code=1).err
     assert "clew config store ADDRESS" in refused
     assert "hidden" not in refused
+
+
+def test_without_the_packages_of_clew_mcp_nothing_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_install, "find_spec", lambda name: None)
+    with pytest.raises(Refused, match="a package is missing: mcp; pip install 'mcp>="):
+        mcp_install._refuse_missing()
+    wanted = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
+    assert list(mcp_install.PACKAGES.values()) == wanted["project"]["optional-dependencies"]["mcp"]
 
 
 def test_wrong_words_are_answered_with_the_right_ones(cli: Clew) -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 
 from clew.cli.app import Group, Refused, Settings, group
 from clew.cli.commands.serving.mcp_install import (
+    PACKAGES,
     allow_option,
     hint_command,
     install_command,
     status_command,
 )
 from clew.cli.config import resolve
-
-_PACKAGE: Final = "mcp>=2.1,<3"
-"""What the extra `mcp` brings, as in pyproject.toml."""
 
 
 class McpGroup(Group):
@@ -79,7 +76,7 @@ def mcp_command(
             "pydantic",
         ):
             raise
-        raise Refused(f"a package is missing: {error.name}; pip install '{_PACKAGE}'") from None
+        raise Refused(f"a package is missing: {error.name}; pip install '{PACKAGES['mcp']}'") from None
     if sys.stdin.isatty():
         click.echo("clew: this waits for a client on standard input; Ctrl-C ends it", err=True)
     serve(

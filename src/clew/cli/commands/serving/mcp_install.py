@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from clew.cli.app import Command, Plain, Settings
+from clew.cli.app import Command, Plain, Refused, Settings
 from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from clew.server.mcp.install.clients import Client
     from clew.server.mcp.install.install import Outcome
 
+PACKAGES: Final = {"mcp": "mcp>=2.1,<3", "tomlkit": "tomlkit>=0.13"}
+"""What the extra `mcp` brings, as in pyproject.toml."""
+_MOVING: Final = ("CLEW_STORE", "CLEW_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+"""Variables that may lead to another store."""
 _COLUMNS: Final = (
     Column("CLIENT"),
     Column("STATE"),
@@ -113,7 +118,7 @@ def install_command(
     settings: Settings = ctx.obj
     out = Output(settings)
     directory = Path.cwd() if project else None
-    chosen = _chosen(clients, every, only_here=not removes and not project)
+    chosen = _chosen(clients, every, only_here=not removes)
     if removes:
         _refuse_options(ctx)
         return each(
@@ -123,6 +128,7 @@ def install_command(
             lambda client: remove(client, project=directory, dry_run=dry_run),
             lambda out, outcome: _print_removed(out, outcome, dry_run),
         )
+    _refuse_missing()
     told: set[str] = set()
     wish = Wish(_store_of(settings), workspace, sees_all=all_sessions, writes="write" in allow, sync=sync)
     return each(
@@ -215,12 +221,24 @@ def _hint(client: Client, hint: bool | None, every: bool) -> bool | None:
 
 
 def _store_of(settings: Settings) -> str | None:
-    """The store to name in the settings of a client. What is in our own file of settings `clew mcp` reads
-    there; a client may not hand on the environment."""
+    """The store to name in the settings of a client; None: `clew mcp` finds it by itself. A client may not
+    hand on the environment: Codex hands on little of it."""
+    from clew.backends.registry import default_path, masked
     from clew.cli.config import file_setting
 
+    ours = file_setting("store")
     store = settings.store or os.environ.get("CLEW_STORE") or None
-    return None if store == file_setting("store") else store
+    if any(os.environ.get(name) for name in _MOVING):
+        store = store or default_path()
+        return None if store == ours and masked(store) != store else store
+    return None if store == ours else store
+
+
+def _refuse_missing() -> None:
+    """Refused: what `clew mcp` needs is not installed, so that no client could start it."""
+    for name, package in PACKAGES.items():
+        if find_spec(name) is None:
+            raise Refused(f"a package is missing: {name}; pip install '{package}'")
 
 
 def _refuse_options(ctx: click.Context) -> None:

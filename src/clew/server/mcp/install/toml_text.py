@@ -84,9 +84,11 @@ def _values(text: str, path: Path) -> dict[str, Any]:
 
 def _document(text: str, path: Path) -> Any:
     """To be changed in place."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
+    try:
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+    except ModuleNotFoundError as exc:
+        raise InvalidError("a package is missing: tomlkit; pip install tomlkit") from exc
     try:
         document = tomlkit.parse(text)
     except TOMLKitError as exc:
