@@ -1,0 +1,259 @@
+"""On stdio without --all nothing of another workspace is there: no tool, no argument leads to it (S-19)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import clew
+from clew.server.access.principal import OWNER, Principal
+from clew.server.mcp.tools import TOOLS, tools_for
+from clew.server.mcp.view import View
+from tests.server.mcp.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
+
+MARK = "zebra"
+"""Every text, name and id of what is elsewhere has it."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[clew.Store]:
+    """Sessions here and elsewhere, which share trees, aliases, subagents and words."""
+    with clew.open(tmp_path / "store.db") as store:
+        files = tmp_path / "files"
+        files.mkdir()
+        here = store.create("here", workspace=HERE, title="ours", tags=["ours"])
+        here.append({"role": "user", "content": "a shared beginning"})
+        (files / "a.txt").write_text("one\n")
+        here.checkpoint("begun", files=files)
+        away = store.create(f"{MARK}-away", workspace=ELSEWHERE, title=MARK, tags=[MARK])
+        away.append({"role": "user", "content": f"{MARK} shared words"})
+        away.add_alias(f"{MARK}-alias")
+        (files / f"{MARK}.txt").write_text(MARK)
+        away.checkpoint(f"{MARK}-checkpoint", files=files)
+        away.add_usage(model=f"{MARK}-model", input_tokens=5, cost="7")
+        fork = here.fork(f"{MARK}-fork")
+        fork.update(workspace=ELSEWHERE, title=MARK, tags=[MARK])
+        fork.append({"role": "user", "content": f"{MARK} on a branch of the same tree, shared"})
+        fork.checkpoint(f"{MARK}-later")
+        back = away.fork("back")
+        back.update(workspace=HERE, title="came from elsewhere", tags=["ours"])
+        away.append({"role": "assistant", "content": f"{MARK} said after the fork, shared"})
+        child = store.create(f"{MARK}-child", workspace=ELSEWHERE, metadata={"parent": "here"})
+        child.append({"role": "user", "content": f"{MARK} a subagent elsewhere, shared"})
+        child.add_usage(model=f"{MARK}-model", input_tokens=5, cost="9")
+        ours = store.create("child", workspace=HERE, metadata={"parent": f"{MARK}-away"})
+        ours.append({"role": "user", "content": "a subagent here"})
+        here.add_usage(model="ours", input_tokens=1, cost="1")
+        gone = store.create(f"{MARK}-gone", workspace=HERE)
+        gone.append({"role": "user", "content": f"{MARK} in the trash, shared"})
+        store.delete(gone.id)
+        store.create(f"{MARK}-nowhere").append({"role": "user", "content": f"{MARK} works nowhere, shared"})
+        yield store
+
+
+def secret_names(store: clew.Store) -> list[str]:
+    """Every id, alias and place of what is elsewhere, and entries of it by way of sessions that are here."""
+    ids = [f"{MARK}-{one}" for one in ("away", "alias", "fork", "child", "gone", "nowhere", "unheard-of")]
+    entries = [entry.id for id in ("away", "fork", "child") for entry in store.get(f"{MARK}-{id}").entries()]
+    entries = [
+        id for id in entries if id not in {one.id for s in ("here", "back") for one in store.get(s).entries()}
+    ]
+    points = [*entries, "0", "1", f"{MARK}-checkpoint", f"{MARK}-later"]
+    foreign = [f"{id}@{point}" for id in ids for point in points]
+    crossed = [f"here@{point}" for point in (*entries, f"{MARK}-later", f"{MARK}-checkpoint", "9")]
+    return [*ids, *foreign, *crossed, *(f"back@{id}" for id in entries)]
+
+
+def test_S_19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
+    view = view_of(store, writes=True)
+    before = len(list(store.list(limit=100))), store.get("here").head
+    for name in secret_names(store):
+        for tool, field in (
+            ("session_overview", "session"),
+            ("read_session", "place"),
+            ("diff_files", "a"),
+            ("usage_summary", "session"),
+        ):
+            said = refused(view, tool, **{field: name})
+            assert MARK not in said.replace(name, "").replace(name.partition("@")[0], "").replace(
+                name.rpartition("@")[2], ""
+            ), (tool, said)
+        refused(view, "diff_files", a="here@begun", b=name)
+        refused(view, "checkpoint", name="mine", session=name)
+        refused(view, "remember", note="mine", place=name)
+    assert (len(list(store.list(limit=100))), store.get("here").head) == before
+
+
+def test_S_19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> None:
+    view = view_of(store, writes=True)
+    for theirs, nothing in (
+        (f"{MARK}-away", f"{MARK}-none"),
+        (f"{MARK}-alias", f"{MARK}-nonce"),
+        (f"{MARK}-gone", f"{MARK}-noth"),
+        (f"{MARK}-away@0", f"{MARK}-none@0"),
+        (f"{MARK}-away@{MARK}-checkpoint", f"{MARK}-none@{MARK}-checkpoint"),
+    ):
+        for tool in (
+            "session_overview",
+            "read_session",
+            "diff_files",
+            "usage_summary",
+            "checkpoint",
+            "remember",
+        ):
+            field = {"read_session": "place", "diff_files": "a", "remember": "place"}.get(tool, "session")
+            more = {"checkpoint": {"name": "n"}, "remember": {"note": "n"}}.get(tool, {})
+            said = [refused(view, tool, **{field: name}, **more) for name in (theirs, nothing)]
+            assert said[0].replace(theirs, "X").replace(theirs.partition("@")[0], "X") == said[1].replace(
+                nothing, "X"
+            ).replace(nothing.partition("@")[0], "X")
+    entry = next(entry.id for entry in store.get(f"{MARK}-fork").entries(newest_first=True))
+    made_up = re.sub("[0-9a-f]", "0", entry.partition(".")[0]) + ".1"
+    assert refused(view, "read_session", place=f"here@{entry}").replace(entry, "X") == refused(
+        view, "read_session", place=f"here@{made_up}"
+    ).replace(made_up, "X")
+
+
+def test_S_19_no_list_search_or_sum_shows_what_is_elsewhere(store: clew.Store) -> None:
+    view = view_of(store)
+    answers: list[Any] = [
+        walk(view, "list_sessions", "sessions", limit=1),
+        walk(view, "search_sessions", "hits", query="shared", limit=1),
+        walk(
+            view, "search_sessions", "hits", query="shared", order="newest", tools=True, include_current=True
+        ),
+        ask(view, "list_sessions", agent=MARK),
+        ask(view, "list_sessions", tag=MARK),
+        ask(view, "search_sessions", query="shared", tag=MARK),
+        ask(view, "session_overview", session="here"),
+        ask(view, "session_overview", session="child"),
+        ask(view, "usage_summary"),
+        ask(view, "usage_summary", by="workspace"),
+        ask(view, "usage_summary", by="day"),
+        ask(view, "usage_summary", session="here"),
+    ]
+    told = json.dumps(answers)
+    assert "a shared beginning" in told
+    # What a fork took along is its own: it was there when it came here.
+    assert MARK not in told.replace(f"{MARK} shared words", "")
+    assert [one["cost"] for one in answers[0] if one["id"] == "here"] == [1.0], "the subagent is not ours"
+    assert answers[6]["cost"] == 1.0
+    assert (answers[6]["forks"], answers[6]["subagents"]) == ([], [])
+    assert [one["parent"] for one in answers[0] if one["id"] == "child"] == [None]
+
+
+def test_what_a_fork_brought_along_is_read_and_nothing_that_was_said_later(store: clew.Store) -> None:
+    entries = walk(view_of(store), "read_session", "entries", place="back@0", after=0)
+    assert [one["text"] for one in entries] == [f"{MARK} shared words"]
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    [ELSEWHERE, "all", "", ".", "..", "~", "/", "/work", f"{HERE}/..", f"{HERE}/sub", f"{HERE}\0", "\0", "*",
+     "%", "HERE", "here ", "x" * 400, "file:///work/elsewhere", "../elsewhere"],
+)  # fmt: skip
+def test_S_19_no_other_workspace_can_be_asked_for(store: clew.Store, workspace: str) -> None:
+    for tool, more in (
+        ("search_sessions", {"query": "shared"}),
+        ("list_sessions", {}),
+        ("usage_summary", {}),
+    ):
+        said = refused(view_of(store), tool, workspace=workspace, **more)
+        assert "InvalidError" in said
+        assert MARK not in said
+
+
+def test_the_own_workspace_can_be_named_by_any_of_its_names(store: clew.Store, tmp_path: Path) -> None:
+    real, link, other = tmp_path / "real", tmp_path / "link", tmp_path / "other"
+    real.mkdir()
+    other.mkdir()
+    link.symlink_to(real)
+    store.create("in real", workspace=real)
+    view = view_of(store, workspace=str(real.resolve()))
+    for name in ("here", str(real), str(link), f"{link}/", f"{other}/../real"):
+        assert [one["id"] for one in ask(view, "list_sessions", workspace=name)["sessions"]] == ["in real"]
+    link.unlink()
+    link.symlink_to(other)
+    refused(view, "list_sessions", workspace=str(link))
+
+
+def test_with_all_other_workspaces_are_there_when_they_are_asked_for(store: clew.Store) -> None:
+    view = view_of(store, sees_all=True)
+    ids = [one["id"] for one in ask(view, "list_sessions")["sessions"]]
+    assert sorted(ids) == ["back", "child", "here"]
+    for workspace in ("all", ELSEWHERE):
+        assert MARK in json.dumps(ask(view, "list_sessions", workspace=workspace))
+    assert ask(view, "read_session", place=f"{MARK}-away")["entries"]
+    refused(view, "read_session", place=f"{MARK}-gone")
+
+
+def bound(**limits: Any) -> Principal:
+    return replace(OWNER, kind="token", **limits)
+
+
+@pytest.mark.parametrize(
+    "principal", [bound(workspace=HERE), bound(tags=("ours",))], ids=["workspace", "tags"]
+)
+def test_S_19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: Principal) -> None:
+    view = View(store=store, principal=principal, sees_all=True, writes=True, session="nobody")
+    answers = [
+        ask(view, tool, workspace=workspace, **({"query": "shared"} if tool == "search_sessions" else {}))
+        for tool in ("search_sessions", "list_sessions", "usage_summary")
+        for workspace in ("here", "all", HERE, ELSEWHERE)
+    ]
+    told = json.dumps([*answers, ask(view, "session_overview", session="here")])
+    assert "a shared beginning" in told
+    assert MARK not in told.replace(f"{MARK} shared words", "")
+    for name in secret_names(store):
+        refused(view, "read_session", place=name)
+        refused(view, "remember", note="mine", place=name)
+        refused(view, "diff_files", a="here@begun", b=name)
+
+
+def test_whom_one_session_is_shared_with_has_no_tools(store: clew.Store) -> None:
+    guest = bound(session="here", head=None)
+    assert tools_for(View(store=store, principal=guest, sees_all=True, writes=True)) == {}
+
+
+def test_a_caller_whom_nothing_is_revealed_to_is_not_told_secrets(store: clew.Store) -> None:
+    key = "sk-ant-api03-" + "a7" * 40 + "AA"
+    store.get("here").append({"role": "user", "content": key})
+    shown = replace(view_of(store), reveals=True)
+    assert key in str(ask(shown, "read_session", place="here"))
+    assert key not in str(ask(replace(shown, principal=bound(redact=True)), "read_session", place="here"))
+
+
+def test_tools_are_offered_by_what_a_caller_may(store: clew.Store) -> None:
+    def offered(*scopes: Any, writes: bool = True) -> set[str]:
+        view = View(store=store, principal=bound(scopes=frozenset(scopes)), sees_all=True, writes=writes)
+        return set(tools_for(view))
+
+    reading = {tool.name for tool in TOOLS if tool.needs == "read"}
+    assert offered() == set()
+    assert offered("read") == reading
+    assert offered("read", "files") == reading | {"diff_files"}
+    assert offered("read", "write") == reading | {"checkpoint", "remember"}
+    assert offered("read", "write", writes=False) == reading
+    assert set(BY_NAME) == offered("read", "write", "files", "admin")
+
+
+def test_S_01_a_snapshot_is_never_a_directory_of_this_machine(store: clew.Store, tmp_path: Path) -> None:
+    """A record that names a path instead of a snapshot, as a hostile store may have it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "id_rsa").write_text(f"{MARK} key")
+    with store.get("here")._look() as (reader, row):
+        value = reader.get_record(row.sid, "checkpoint", "begun")
+    assert value is not None
+    forged = json.loads(value) | {"snapshot": str(outside)}
+    store._engine.run(lambda tx: tx.put_record(row.sid, "checkpoint", "forged", json.dumps(forged).encode()))
+    for a, b in (("here@begun", "here@forged"), ("here@forged", "here@begun"), ("here@forged", None)):
+        said = call(view_of(store), "diff_files", a=a, **({} if b is None else {"b": b}))
+        assert said.is_error
+        assert "id_rsa" not in str(said)
