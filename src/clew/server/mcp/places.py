@@ -30,7 +30,7 @@ def escaped(id: str) -> str:
 def unescaped(text: str) -> str:
     """What `escaped` was given. A text that it cannot have written stays as it is."""
     try:
-        return unquote(text, "utf-8", "strict") if "%" in text else text
+        return unquote(text, "utf-8", "surrogatepass") if "%" in text else text
     except UnicodeDecodeError:
         return text
 
