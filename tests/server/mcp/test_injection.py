@@ -91,7 +91,10 @@ def shape(value: Any, name: str = "") -> Any:
 @pytest.fixture(scope="module")
 def harmless() -> Any:
     with clew.open("memory:") as store:
-        return shape(answers(store, fill(store, HARMLESS)))
+        found = answers(store, fill(store, HARMLESS))
+    assert [hit["in_note"] for hit in found["search"]["hits"]].count(True) == 1
+    assert len(found["search"]["hits"]) > 5
+    return shape(found)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))

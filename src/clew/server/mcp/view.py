@@ -129,9 +129,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         session, parts = self._seen(text), split(text)
         if session is not None:
             return Place(session, None)
-        if parts is None:
+        session = None if parts is None else self._seen(parts[0])
+        if parts is None or session is None:
             raise SessionNotFoundError(text)
-        session = self.find(parts[0])
         for point in points_of(parts[1]):
             with suppress(CheckpointNotFoundError):
                 check_own_point(session, point)
@@ -145,6 +145,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         found = times.moment(text, datetime.now(UTC), UTC)
         if found is None:
             raise InvalidError(
-                f"{name} is a day, a time or how long ago, as 2026-11-01, 12h or 7d; not {text[:40]!r}"
+                f"{name} is a day, a time or how long ago, as 2026-11-01, 12h or 7d; not {text!r}"
             )
         return found
