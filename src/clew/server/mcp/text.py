@@ -74,8 +74,8 @@ class Text:
         return shown if len(shown) <= most and self.plain(path) == path else self.line(path, most)
 
     def title(self, text: str | None) -> str | None:
-        """A title may have been cut out of a prompt before, in the middle of a secret: of one that was cut, no
-        long word at its end is told."""
+        """A title may have been cut out of a prompt before, in the middle of a secret: of one that was cut,
+        no long word at its end is told."""
         if text is None:
             return None
         line = self.line(text)
