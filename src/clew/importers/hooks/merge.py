@@ -11,6 +11,7 @@ from clew.importers.settings import json_text
 from clew.importers.settings.json_text import BOM, Node, NotJsonError
 
 _CAPITAL: Final = re.compile("(?<!^)(?=[A-Z])")
+_SCRIPT: Final = re.compile(r"/(clew/[a-z]+)/[a-z-]+\.sh['\"]?\s*$")
 
 
 def with_hooks(text: str, agent: Agent, script: str) -> str:
@@ -116,8 +117,8 @@ def is_ours(handler: Any, scripts: str) -> bool:
     """Whether a hook runs a script of ours: by the end of its path it is known, whatever comes before it.
     `scripts`: their directory, as "clew/hooks"."""
     command = handler.get("command") if isinstance(handler, dict) else None
-    ours = rf"/{scripts}/[a-z-]+\.sh['\"]?\s*$"
-    return isinstance(command, str) and re.search(ours, command) is not None
+    found = _SCRIPT.search(command) if isinstance(command, str) else None
+    return found is not None and found[1] == scripts
 
 
 def _root(text: str, agent: Agent) -> Node:
