@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +64,19 @@ def test_pages_of_other_sites_are_refused(client: httpx.Client, modern: bool) ->
         refused(ask(client, modern=modern, headers={"origin": origin}), 403, "foreign_origin")
 
 
+def test_a_page_that_the_settings_name_can_call_it_with_a_token(serve: Serve) -> None:
+    page = "https://inspector.example"
+    server = serve(cors=(page,))
+    asked = {"origin": page, "access-control-request-method": "POST"}
+    with server.client(None) as client:
+        allowed = client.options("/mcp", headers=asked).headers["access-control-allow-headers"].split(", ")
+        assert {"authorization", "mcp-method", "mcp-name", "mcp-protocol-version"} <= set(allowed)
+        refused(ask(client, headers={"origin": page}), 401, "unauthorized")
+    with server.client() as client:
+        answer = ask(client, headers={"origin": page})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, page)
+
+
 def test_a_name_that_an_attacker_points_here_is_refused(client: httpx.Client, modern: bool) -> None:
     refused(ask(client, modern=modern, headers={"host": "evil.example"}), 421, "wrong_host")
 
@@ -96,6 +110,12 @@ def test_a_body_that_is_too_large_is_refused(client: httpx.Client, modern: bool)
     sent = message("tools/call", {"name": "search_sessions", "arguments": {"query": "x" * 2**20}})
     answer = client.post("/mcp", json=sent, headers=headers_of(sent, modern=modern))
     refused(answer, 413, "too_large")
+
+
+def test_a_body_that_is_too_large_when_it_is_unpacked_is_refused(client: httpx.Client) -> None:
+    packed = gzip.compress(json.dumps(message("tools/list", {"x": "x" * 2**24})).encode())
+    headers = {**headers_of(message("tools/list")), "content-encoding": "gzip"}
+    refused(client.post("/mcp", content=packed, headers=headers), 413, "too_large")
 
 
 @pytest.mark.parametrize("depth", [100, 100_000])
