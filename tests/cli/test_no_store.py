@@ -68,7 +68,7 @@ ARGUMENTS = {
     "reopen": ["x"], "resume": ["x"], "rm": ["x"], "secrets": ["scan"], "trash": ["ls"],
     "repair": ["--to", "to.db"], "share": ["x"], "token": ["ls"],
 }  # fmt: skip
-MAKE_STORES = {"import", "sync", "watch", "serve", "snapshot", "demo"}
+MAKE_STORES = {"import", "sync", "watch", "serve", "mcp", "snapshot", "demo"}
 NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}
 
 
