@@ -10,7 +10,7 @@ import apsw
 import msgspec
 import pytest
 
-from clew.backends.contract import Backend
+from clew.backends.contract import STORE_WIDE, Backend
 from clew.errors import CorruptError
 from clew.session import Session
 from clew.store import Store, copy
@@ -58,6 +58,23 @@ class TestDamage:
         assert store.delete("s", purge=True)
         assert len(store.list()) == 0
         assert store.stats().entries == 0
+
+    def test_p18_nothing_beside_the_entries_of_a_damaged_session_outlives_it(
+        self, store: Store, backend: Backend, s: Session
+    ) -> None:
+        """Annotations, their notes and their labels go with it, on all of its branches."""
+        say(s, "a", "b")
+        s.annotate(1, note="word", label="l")
+        s.rewind(0)
+        say(s, "c")
+        s.annotate(1, note="word", label="l")
+        harm(backend, s)
+
+        assert store.delete("s", purge=True)
+        with backend.read() as reader:
+            for kind in ("annotation", "note", "label"):
+                assert reader.scan_records(STORE_WIDE, kind) == []
+        assert store.verify().ok
 
     def test_s51_a_backup_of_a_store_with_a_damaged_session_holds_all_others(
         self, store: Store, backend: Backend, s: Session, tmp_path: Path

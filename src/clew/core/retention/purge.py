@@ -209,6 +209,8 @@ def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
             tx.disown_branch(branch)
         return
     if not others:
+        for known in branches.values():
+            drop_annotations(tx, row.tree, known.uid, NOWHERE)
         for branch in of_tree:
             tx.drop_entries(branch, NOWHERE)
             tx.drop_branch(branch)
