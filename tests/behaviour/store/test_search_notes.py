@@ -72,6 +72,7 @@ class TestSearchNotes:
         s.annotate(0, **fields, source={"note": "word"})
 
         assert _places(store, "word") == []
+        assert store.verify().ok
 
     def test_a_note_is_found_as_it_is_now(self, store: Store, s: Session) -> None:
         """A note that was changed or taken away is not found by what it was."""
