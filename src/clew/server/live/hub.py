@@ -40,10 +40,12 @@ log = logging.getLogger("clew.server")
 class Subscription:
     """One stream, as the hub knows it. All but the reasons is used in the event loop only."""
 
-    def __init__(self, principal: Principal, sids: Iterable[int] | None) -> None:
-        """`sids`: the sessions of the stream; None: all of the store."""
+    def __init__(self, principal: Principal, sids: Iterable[int] | None, *, hears_all: bool = False) -> None:
+        """`sids`: the sessions of the stream; None: all of the store. `hears_all`: it gets the changes of all
+        others too."""
         self.principal = principal
         self.sids = None if sids is None else frozenset(sids)
+        self._hears_all = hears_all or sids is None
         self.loop = asyncio.get_running_loop()
         self.over: str | None = None
         """Why the stream is to end; None: it is not."""
@@ -74,12 +76,16 @@ class Subscription:
         """Called by the hub."""
         if self.sids is not None:
             self._changed.update(self.sids.intersection(changed))
-        elif len(self._news) + len(news) > MOST_NEWS:
+        if self._hears_all and len(self._news) + len(news) > MOST_NEWS:
             self.over = self.over or "slow"
-        else:
+        elif self._hears_all:
             self._news += news
         if self._changed or self._news or self.over:
             self._woken.set()
+
+    def follow(self, sids: Iterable[int]) -> None:
+        """These are the sessions of the stream from now on."""
+        self.sids = frozenset(sids)
 
     def end(self, reason: str) -> None:
         """Called by the hub."""
@@ -130,9 +136,11 @@ class Hub:
             )
 
     @contextmanager
-    def subscribed(self, principal: Principal, sids: Iterable[int] | None) -> Iterator[Subscription]:
+    def subscribed(
+        self, principal: Principal, sids: Iterable[int] | None, *, hears_all: bool = False
+    ) -> Iterator[Subscription]:
         """A stream, from now on."""
-        one = Subscription(principal, sids)
+        one = Subscription(principal, sids, hears_all=hears_all)
         with self._mutex:
             if self._is_stopped:
                 one.end("stopping")

@@ -21,7 +21,11 @@ from mcp.shared.exceptions import MCPError
 
 from clew import __version__
 from clew.errors import ClewError
+from clew.server.live.hub import Hub
 from clew.server.mcp.current import named_by
+from clew.server.mcp.prompts import get_prompt, list_prompts
+from clew.server.mcp.resources.changes import Changes
+from clew.server.mcp.resources.handlers import Resources
 from clew.server.mcp.schema import Answer, Tool
 from clew.server.mcp.text import RECORDED
 from clew.server.mcp.tools import tools_for
@@ -44,9 +48,17 @@ MOST_NAME: Final = 80
 _DAY: Final = 24 * 60 * 60 * 1000
 
 
-def make_server(view_of: ViewOf, *, name: str = "clew") -> Server[Any]:
-    """A server that is not connected yet."""
+def make_server(view_of: ViewOf, *, name: str = "clew", hub: Hub | None = None) -> Server[Any]:
+    """A server that is not connected yet.
+
+    Args:
+        view_of: What the caller of a request may see.
+        name: As clients see it.
+        hub: Of the HTTP server that it is part of. Connections end with each request there, so that clients
+            of the revision 2025-11-25 cannot subscribe to resources. None: it is on its own.
+    """
     face = _Face(view_of)
+    resources, changes = Resources(face.view), Changes(face.view, hub)
     return Server(
         name,
         version=__version__,
@@ -54,6 +66,15 @@ def make_server(view_of: ViewOf, *, name: str = "clew") -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=face.list_tools,
         on_call_tool=face.call_tool,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_completion=resources.complete,
+        on_subscribe_resource=changes.subscribe if hub is None else None,
+        on_unsubscribe_resource=changes.unsubscribe if hub is None else None,
+        on_subscriptions_listen=changes.listen,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
 
 
@@ -66,20 +87,20 @@ class _Face:
     async def list_tools(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        tools = tools_for(self._view(context)).values()
+        tools = tools_for(self.view(context)).values()
         return types.ListToolsResult(
             tools=[described(tool) for tool in tools], ttl_ms=_DAY, cache_scope="private"
         )
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        view = self._view(context)
+        view = self.view(context)
         tool = tools_for(view).get(params.name)
         if tool is None:
             name = view.text().line(params.name, MOST_NAME)
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {name!r}")
         return await anyio.to_thread.run_sync(partial(called, tool, view, params.arguments))
 
-    def _view(self, context: Context) -> View:
+    def view(self, context: Context) -> View:
         view = self._view_of(context)
         client = context.session.client_params
         named = named_by(_extra(context.meta))

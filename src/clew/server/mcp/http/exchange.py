@@ -15,6 +15,7 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from clew.server.live.hub import Hub
 from clew.server.mcp.factory import Context, make_server
 from clew.server.mcp.view import View
 
@@ -31,8 +32,8 @@ _VIEW: Final = "view"
 class Exchanges:
     """The SDK's server, for any number of requests at once."""
 
-    def __init__(self) -> None:
-        self._server = make_server(_view_of)
+    def __init__(self, hub: Hub) -> None:
+        self._server = make_server(_view_of, hub=hub)
         self._running: set[Exchange] = set()
         """The event loop alone would forget them."""
 
@@ -73,10 +74,6 @@ class Exchange:
             yield message.get("body", b"")
         if not self.task.cancelled():
             self.task.result()
-
-    def end(self) -> None:
-        """No piece comes any more: for a stream that would go on."""
-        self.task.cancel()
 
     def close(self) -> None:
         """Idempotent. A tool that runs in a thread is neither interrupted nor waited for."""

@@ -20,7 +20,7 @@ from clew.server.access.sign_in import refused
 from clew.server.call import Answer, Call
 from clew.server.decoding import check_json
 from clew.server.live import sse
-from clew.server.live.hub import Subscription
+from clew.server.live.hub import Hub
 from clew.server.problems import Problem
 from clew.server.routing import Routes
 
@@ -32,7 +32,6 @@ PACKAGE: Final = "mcp>=2.1,<3"
 """What the extra `mcp` brings, as in pyproject.toml."""
 MOST: Final = 1024 * 1024
 """Bytes of a request: a call of a tool is small."""
-_LOOK: Final = 60.0
 
 routes = Routes(prefix="")
 
@@ -58,16 +57,16 @@ class Endpoint:
         installed."""
         if self._exchanges is not None:
             return self._exchanges
-        return await call.server.in_thread(self._load, slow=True)
+        return await call.server.in_thread(partial(self._load, call.server.hub), slow=True)
 
-    def _load(self) -> Exchanges:
+    def _load(self, hub: Hub) -> Exchanges:
         with self._mutex:
             if self._exchanges is None:
                 try:
                     from clew.server.mcp.http.exchange import Exchanges
                 except ModuleNotFoundError as error:
                     raise _not_installed(error.name) from error
-                self._exchanges = Exchanges()
+                self._exchanges = Exchanges(hub)
             return self._exchanges
 
 
@@ -98,33 +97,22 @@ async def _answer(call: Call, exchange: Exchange) -> Answer:
                 return Answer(value=content, status=exchange.status, media_type=exchange.media_type)
     except TimeoutError:
         raise _too_slow(limit) from None
-    call.server.hub.check_room(call.principal)
     return Answer(
         status=exchange.status,
         headers=dict(sse.HEADERS),
         media_type=exchange.media_type,
-        stream=_while_allowed(call, exchange),
+        stream=_streamed(exchange),
         deadline=call.server.settings.stream_deadline,
     )
 
 
-async def _while_allowed(call: Call, exchange: Exchange) -> AsyncGenerator[bytes]:
-    """A stream of changes. The hub says when the server stops, or the token is revoked."""
-    with call.server.hub.subscribed(call.principal, ()) as subscription:
-        ending = asyncio.create_task(_end(subscription, exchange))
-        try:
-            async for piece in exchange:
-                yield piece
-        finally:
-            ending.cancel()
-            exchange.close()
-
-
-async def _end(subscription: Subscription, exchange: Exchange) -> None:
-    while subscription.over is None:
-        subscription.take()
-        await subscription.wait(_LOOK)
-    exchange.end()
+async def _streamed(exchange: Exchange) -> AsyncGenerator[bytes]:
+    """A stream of changes. It ends by itself when the server stops, or the token is revoked."""
+    try:
+        async for piece in exchange:
+            yield piece
+    finally:
+        exchange.close()
 
 
 def _view(call: Call, query: McpQuery) -> View:
