@@ -280,8 +280,6 @@ def test_a_link_and_permissions_stay(client: Client, home: Path) -> None:
         ('{\n\n  "a" 1}', r":3: it is not valid JSON"),
         ("[]", r":1: the settings are not an object"),
         ('{\n"KEY": []}', r':2: "\w+" is not an object'),
-        ('{"a": 1,\n"KEY": {"clew": {"command": "other"}}}', r":2: there is a server 'clew' that does not"),
-        ('{"KEY": {"clew": 3}}', r"there is a server 'clew' that does not"),
     ],
 )
 def test_json_that_is_wrong_is_refused_with_its_line(
@@ -301,7 +299,6 @@ def test_json_that_is_wrong_is_refused_with_its_line(
         ("model = ", "it is not valid TOML"),
         ("mcp_servers = 3\n", "mcp_servers is not a table"),
         ('mcp_servers = {a = {command = "x"}}\n', "in a way that this cannot change"),
-        ('[mcp_servers.clew]\ncommand = "other"\n', "there is a server 'clew' that does not"),
     ],
 )
 def test_toml_that_cannot_be_changed_is_refused(text: str, reason: str, home: Path) -> None:
@@ -311,6 +308,30 @@ def test_toml_that_cannot_be_changed_is_refused(text: str, reason: str, home: Pa
     with pytest.raises(InvalidError, match=reason):
         install(codex, Wish(), hint=True)
     assert _files(home) == before
+
+
+@EVERY
+def test_a_server_of_others_with_our_name_stays(client: Client, home: Path) -> None:
+    if client.is_toml:
+        _put(client, 'a = 1\n[mcp_servers.clew]\ncommand = "other"\n')
+    else:
+        _put(client, f'{{"a": 1,\n"{client.keys[0]}": {{"clew": {{"command": "other"}}}}}}')
+    before = _files(home)
+    with pytest.raises(InvalidError, match=r":2: there is a server 'clew' that does not start"):
+        install(client, Wish(), hint=True if client.hint else None)
+    assert status(client).state == "not installed"
+    assert "give it another name" in status(client).notes[0]
+    assert remove(client).changes == []
+    assert _files(home) == before
+
+
+def test_hooks_that_cannot_be_read_are_no_obstacle_without_a_hint(home: Path) -> None:
+    client = CLIENTS["claude-code"]
+    (home / ".claude" / "settings.json").write_text("{ broken")
+    install(client, Wish())
+    assert _values(client)["mcpServers"]["clew"]
+    with pytest.raises(InvalidError, match=r"settings\.json:1: it is not valid JSON"):
+        install(client, Wish(), hint=True)
 
 
 def test_comments_and_last_commas_stay_where_the_client_takes_them() -> None:

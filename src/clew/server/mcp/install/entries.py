@@ -12,8 +12,18 @@ from clew.server.mcp.install.clients import SERVER, Client
 from clew.server.mcp.install.program import is_ours
 
 
+class ForeignServerError(InvalidError):
+    """A server of our name is not ours."""
+
+    def __init__(self, path: Path, line: int) -> None:
+        super().__init__(
+            f"{path}:{line}: there is a server {SERVER!r} that does not start `clew mcp`; "
+            "give it another name, then try again"
+        )
+
+
 def entry_in(text: str, client: Client, path: Path) -> dict[str, Any] | None:
-    """Our entry. None: there is none. InvalidError: an entry of our name is not ours, or the settings are not
+    """Our entry. None: there is none. ForeignServerError: it is not ours. InvalidError: the settings are not
     as the client wants them."""
     node = _servers(text, client, path)
     found = None if node is None else node.value.get(SERVER)
@@ -21,7 +31,7 @@ def entry_in(text: str, client: Client, path: Path) -> dict[str, Any] | None:
         return None
     entry = found.plain()
     if not isinstance(entry, dict) or not is_ours(words_of(entry)):
-        raise foreign(path, text.count("\n", 0, found.start) + 1)
+        raise ForeignServerError(path, text.count("\n", 0, found.start) + 1)
     return entry
 
 
@@ -30,13 +40,6 @@ def words_of(entry: dict[str, Any]) -> list[object]:
     command, args = entry.get("command"), entry.get("args")
     words = command if isinstance(command, list) else [command]
     return [*words, *args] if isinstance(args, list) else words
-
-
-def foreign(path: Path, line: int) -> InvalidError:
-    return InvalidError(
-        f"{path}:{line}: there is a server {SERVER!r} that does not start `clew mcp`; "
-        "give it another name, then try again"
-    )
 
 
 def with_entry(text: str, client: Client, path: Path, entry: dict[str, Any]) -> str:

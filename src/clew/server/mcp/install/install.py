@@ -21,6 +21,7 @@ from clew.importers.settings.backup import Backup, Change
 from clew.importers.settings.file import Found
 from clew.server.mcp.install import entries, hooks, toml_text
 from clew.server.mcp.install.clients import CLIENTS, SERVER, Client
+from clew.server.mcp.install.entries import ForeignServerError
 from clew.server.mcp.install.own_files import MARK, SKILL, hint_script
 from clew.server.mcp.install.program import Program, Wish, address_of, command_line, find_program
 
@@ -62,8 +63,7 @@ class Status(NamedTuple):
 class _Part(NamedTuple):
     """Something of ours in a file."""
 
-    is_wanted: bool | None
-    """None: as before."""
+    is_wanted: bool
     put: Callable[[str], str]
     take: Callable[[str], str]
     is_in: Callable[[str], bool]
@@ -197,31 +197,28 @@ def _carried_out(
     changes = [step.change for step in steps if step.is_change]
     path = client.path(project)
     changes.sort(key=lambda change: change.path != path)
-    is_restored = all(step.is_restored for step in steps if step.is_change)
+    is_restored = bool(changes) and all(step.is_restored for step in steps if step.is_change)
     backups = [] if dry_run else [kept for step in steps if (kept := _apply(step)) is not None]
     return Outcome(client, path, changes, backups, command, notes, is_restored)
 
 
 def _step(file: _File) -> _Step:
+    """What is to be done; nothing is written yet."""
     found = settings_file.read(file.path)
     kept = Backup(own_directory(), file.name)
     text = found.text
     here = [found.data is not None and part.is_in(text) for part in file.parts]
-    wanted = [
-        is_in if part.is_wanted is None else part.is_wanted
-        for part, is_in in zip(file.parts, here, strict=True)
-    ]
-    if not any(here) and not any(wanted):
+    is_wanted = any(part.is_wanted for part in file.parts)
+    if not any(here) and not is_wanted:
         return _Step(file, found, kept, found.data, had_ours=False, has_ours=False)
-    original = None if any(wanted) else kept.original(found)
+    original = None if is_wanted else kept.original(found)
     if original is not None:
         return _Step(file, found, kept, original.data, had_ours=True, has_ours=False, is_restored=True)
-    for part, is_wanted in zip(file.parts, wanted, strict=True):
-        text = part.put(text) if is_wanted else part.take(text)
+    for part in file.parts:
+        text = part.put(text) if part.is_wanted else part.take(text)
     is_needless = kept.is_made(found) and all(part.is_empty(text) for part in file.parts)
-    is_left = any(wanted) or (bool(text) and not is_needless)
-    after = text.encode() if is_left else None
-    return _Step(file, found, kept, after, had_ours=any(here), has_ours=any(wanted))
+    after = text.encode() if is_wanted or (text and not is_needless) else None
+    return _Step(file, found, kept, after, had_ours=any(here), has_ours=is_wanted)
 
 
 def _apply(step: _Step) -> Path | None:
@@ -264,8 +261,8 @@ def _files(
         name, path, [_server(client, path, entry, is_wanted)], None if project is None else _SHARED
     )
     files = [settings]
-    if client.hint is not None and project is None:
-        files = _hint_files(client, script, hint, settings)
+    if client.hint is not None and project is None and (hint is not None or _is_hinted(client)):
+        files = _hint_files(client, script, hint is not False, settings)
     place = client.skill(project)
     if skill or not _is_skill_of_others(client, project):
         mode = None if project is None else _SHARED
@@ -275,7 +272,7 @@ def _files(
     return files
 
 
-def _hint_files(client: Client, script: str, hint: bool | None, settings: _File) -> list[_File]:
+def _hint_files(client: Client, script: str, hint: bool, settings: _File) -> list[_File]:
     agent = client.hint
     assert agent is not None
     command = str(script_of(client))
@@ -286,16 +283,19 @@ def _hint_files(client: Client, script: str, hint: bool | None, settings: _File)
         lambda text: hooks.is_in(text, agent),
         lambda text: hooks.is_empty(text, agent),
     )
-    is_wanted = _has_hook(client) if hint is None else hint
-    program = _File(
-        f"{client.name}.script",
-        script_of(client),
-        [_whole(script_of(client), script, is_wanted)],
-        _EXECUTABLE,
-    )
+    part = _whole(script_of(client), script, hint)
+    program = _File(f"{client.name}.script", script_of(client), [part], _EXECUTABLE)
     if agent.path == settings.path:
         return [program, settings._replace(parts=[*settings.parts, hook])]
     return [program, _File(f"{client.name}.hooks", agent.path, [hook]), settings]
+
+
+def _is_hinted(client: Client) -> bool:
+    """Whether our hook is there. Settings that cannot be read are no obstacle to what is elsewhere."""
+    try:
+        return _has_hook(client)
+    except InvalidError:
+        return False
 
 
 def _has_hook(client: Client) -> bool:
@@ -307,11 +307,20 @@ def _has_hook(client: Client) -> bool:
 
 def _server(client: Client, path: Path, entry: dict[str, Any], is_wanted: bool) -> _Part:
     shape = toml_text if client.is_toml else entries
+
+    def is_in(text: str) -> bool:
+        try:
+            return shape.entry_in(text, client, path) is not None
+        except ForeignServerError:
+            if is_wanted:
+                raise
+            return False
+
     return _Part(
         is_wanted,
         lambda text: shape.with_entry(text, client, path, entry),
-        lambda text: shape.without_entry(text, client, path),
-        lambda text: shape.entry_in(text, client, path) is not None,
+        lambda text: shape.without_entry(text, client, path) if is_in(text) else text,
+        is_in,
         lambda text: shape.is_empty(text, client, path),
     )
 
@@ -367,7 +376,8 @@ def status(client: Client, *, project: Path | None = None) -> Status:
         skill = settings_file.read(client.skill(project)).text
         script = settings_file.read(script_of(client))
     except InvalidError as exc:
-        return Status(client, path, "unreadable", notes=[str(exc)])
+        is_foreign = isinstance(exc, ForeignServerError)
+        return Status(client, path, "not installed" if is_foreign else "unreadable", notes=[str(exc)])
     has_skill = MARK in skill
     notes = []
     if has_skill and skill != SKILL:

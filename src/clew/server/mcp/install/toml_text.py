@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.errors import InvalidError
 from clew.server.mcp.install.clients import SERVER, Client
-from clew.server.mcp.install.entries import foreign, words_of
+from clew.server.mcp.install.entries import ForeignServerError, words_of
 from clew.server.mcp.install.program import is_ours
 
 
@@ -25,7 +25,7 @@ def entry_in(text: str, client: Client, path: Path) -> dict[str, Any] | None:
     if entry is None:
         return None
     if not isinstance(entry, dict) or not is_ours(words_of(entry)):
-        raise foreign(path, 1 + text.count("\n", 0, max(text.find(SERVER), 0)))
+        raise ForeignServerError(path, 1 + text.count("\n", 0, max(text.find(SERVER), 0)))
     return entry
 
 
