@@ -6,12 +6,12 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.core.messages.dialects import speaker_of
+from clew.core.messages.dialects import speaker_of, text_of
 from clew.errors import CorruptEntryError
 from clew.exporters.blocks import Block, blocks_shown
 from clew.exporters.tools.output import decoded
 from clew.exporters.tools.summary import summary
-from clew.model import Entry, SessionInfo
+from clew.model import Entry, Message, SessionInfo
 from clew.server.mcp.budget import cut
 from clew.server.mcp.places import place_in
 from clew.server.mcp.text import SECRET, Text
@@ -124,5 +124,15 @@ def _blocks(entry: Entry) -> list[Block]:
         message = entry.message
     except CorruptEntryError as damage:
         return [Block(kind="data", text=f"[cannot be read: {damage.reason}]")]
-    said = message.get("summary", message.get("text"))
-    return [Block(kind="text", text=f"[{entry.kind}]" + (f" {said}" if isinstance(said, str) else ""))]
+    said = [message.get("text"), *(text_of(one) for one in _inner(message))]
+    return [
+        Block(
+            kind="text", text="\n".join([f"[{entry.kind}]", *(one for one in said if isinstance(one, str))])
+        )
+    ]
+
+
+def _inner(message: Message) -> list[Message]:
+    """The messages that a compaction puts in the place of those before it."""
+    found = message.get("messages")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -20,7 +20,7 @@ from clew.server.mcp.tools.search import Cursor
 from clew.server.mcp.view import Place, View
 from clew.store import Store
 
-PAGE: Final = 50
+PAGE: Final = 10
 """Files that are compared at once."""
 MOST_FILES: Final = 10**9
 PATH: Final = 300
