@@ -38,7 +38,7 @@ def named_by(meta: Mapping[str, Any] | None) -> str | None:
     if isinstance(found, str):
         try:
             found = msgspec.json.decode(found)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return None
     id = found.get("session_id") if isinstance(found, dict) else None
     return f"codex:{id}" if isinstance(id, str) and id else None
