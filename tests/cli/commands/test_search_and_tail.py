@@ -116,7 +116,19 @@ def test_a_hit_in_a_note_says_so(story: Clew) -> None:
     assert (hit["role"], hit["in_note"], hit["snippet"][:10]) == ("user", True, "Here began")
     [row] = story("search", "cafeteria").rows
     assert ("login-bug@0", "user") == (row[0], row[1])
+    assert "\n  note: Here began what the cafeteria told\n" in story("show", row[0]).out
     assert not any(hit["in_note"] for hit in story("search", "cookie", "--json").records)
+
+
+def test_a_note_is_shown_as_text_whatever_it_holds(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.session("s").append(user("one"))
+        store.get("s").annotate(0, note="the needle\x1b[2J\u202e\n▶ 1  user  2001-01-01")
+    for args in (("search", "needle"), ("show", "s@0")):
+        told = SGR.sub("", cli.on_terminal(*args).out)
+        assert "the needle" in told
+        assert not {"\x1b", "\u202e"} & set(told)
+        assert not any(line.startswith("▶ 1") for line in told.splitlines())
 
 
 def test_hits_are_marked_on_a_terminal(story: Clew) -> None:

@@ -147,13 +147,22 @@ def _body(item: _Item, answers: Mapping[int, Sequence[Block]], view: View) -> li
     if view.prompts and who(entry) != "user":
         return []
     if entry.kind != "message":
-        return [line for piece in pieces(entry) for line in _said(piece.text, "bright_black")] or [Text("")]
-    return [
+        told = [line for piece in pieces(entry) for line in _said(piece.text, "bright_black")]
+        return [*told, *_note(entry)] or [Text("")]
+    told = [
         line
         for at, block in enumerate(item.blocks)
         if block.kind not in view.left_out and (not view.prompts or block.kind == "text")
         for line in _block(block, answers.get(at, ()), view, is_marked=entry.position == view.mark)
     ]
+    return [*told, *_note(entry)]
+
+
+def _note(entry: clew.Entry) -> Iterator[Text]:
+    """What somebody wrote beside it: a search finds it by that."""
+    note = entry.annotations.get("note")
+    if isinstance(note, str) and note:
+        yield from _said(note, "italic yellow", "note: ")
 
 
 def heading(entry: clew.Entry, view: View, *, goes_on: bool) -> Text:
