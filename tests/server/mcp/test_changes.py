@@ -32,7 +32,7 @@ from clew.server.mcp.resources.uris import entry_uri, session_uri, tree_uri
 from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.connected import connected, refused
-from tests.server.mcp.rpc import http_client, sdk_client
+from tests.server.mcp.http.rpc import http_client, sdk_client
 from tests.server.process.commands import environment, until
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

@@ -16,7 +16,7 @@ from starlette.routing import Mount
 import clew
 from clew.server import app
 from tests.server.conftest import TOKEN, Running
-from tests.server.mcp.rpc import ask, tools
+from tests.server.mcp.http.rpc import ask, tools
 
 Serve = Callable[..., Running]
 

@@ -27,8 +27,8 @@ from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, Running
-from tests.server.mcp.rpc import MODES, ask, call, headers_of, http_client, message, sdk_client, tools
-from tests.server.process.commands import Serving, serving, until
+from tests.server.mcp.http.rpc import MODES, ask, call, headers_of, http_client, message, sdk_client, tools
+from tests.server.process.commands import PATIENCE, Serving, serving, until
 
 Serve = Callable[..., Running]
 MANY = 100
@@ -173,6 +173,18 @@ class TestStreams:
         with server.client() as client:
             tools(client)
         until(lambda: "/mcp" in server.app.metrics.numbers.durations)
+
+
+def test_a_server_that_is_told_to_stop_does_not_wait_for_who_listens(tmp_path: Path) -> None:
+    async def use(server: Serving) -> list[Any]:
+        async with http_client(server.token) as http, sdk_client(server.url, http, "auto") as client:
+            async with client.listen(resources_list_changed=True) as stream:
+                server.send(signal.SIGTERM)
+                return [event async for event in stream]
+
+    with serving(tmp_path, "--grace", "3600") as server:
+        assert anyio.run(use, server) == []
+        assert server.process.wait(PATIENCE) == 0
 
 
 # -- the server around it

@@ -15,7 +15,7 @@ from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from clew.server.mcp.tools import TOOLS
 from tests.server.conftest import TOKEN, Running
-from tests.server.mcp.rpc import ask, call, headers_of, message, tools
+from tests.server.mcp.http.rpc import ask, call, headers_of, message, tools
 
 Serve = Callable[..., Running]
 MARK = "zebra"
@@ -300,6 +300,30 @@ def test_a_bound_token_sees_no_other_session_through_any_tool(
         session = server.store.get(f"{MARK}-{name}")
         assert "x" not in [one.name for one in session.checkpoints()]
         assert all("note" not in entry.annotations for entry in session.entries())
+
+
+def test_a_bound_token_sees_no_other_session_among_the_resources(
+    server: Running, bound: httpx.Client, modern: bool
+) -> None:
+    listed = ask(bound, "resources/list", modern=modern).json()["result"]["resources"]
+    assert [one["uri"] for one in listed] == ["clew://session/own"]
+    argument = {
+        "ref": {"type": "ref/prompt", "name": "handoff"},
+        "argument": {"name": "session", "value": ""},
+    }
+    completed = ask(bound, "completion/complete", argument, modern=modern).json()["result"]["completion"]
+    assert completed["values"] == ["own"]
+    for name in OTHERS:
+        id = f"{MARK}-{name}"
+        *_, last = server.store.get(id).entries()
+        for uri in (id, f"{id}/tree", f"{id}/entries/{last.id}", f"own/entries/{last.id}"):
+            if name == "fork" or not uri.startswith("own/"):
+                answer = ask(bound, "resources/read", {"uri": f"clew://session/{uri}"}, modern=modern)
+                assert answer.json()["error"]["code"] == (-32602 if modern else -32002)
+    for uri in ("own", "own/tree"):
+        answer = ask(bound, "resources/read", {"uri": f"clew://session/{uri}"}, modern=modern)
+        assert "own" in answer.json()["result"]["contents"][0]["text"]
+        assert MARK not in answer.text
 
 
 def test_costs_of_subagents_that_a_bound_token_does_not_see_do_not_count(bound: httpx.Client) -> None:

@@ -30,7 +30,7 @@ def headers_of(sent: dict[str, Any], *, modern: bool = False) -> dict[str, str]:
     plain = {"accept": ACCEPT, "content-type": "application/json"}
     if not modern:
         return plain
-    name = sent["params"].get("name")
+    name = sent["params"].get("name", sent["params"].get("uri"))
     named = {} if name is None else {"mcp-name": name}
     return {**plain, "mcp-protocol-version": MODERN, "mcp-method": sent["method"], **named}
 
