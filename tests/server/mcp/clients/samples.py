@@ -27,6 +27,7 @@ CALLS: Final = (
     Call("remember", {"note": "the blue teapot leaks", "place": "tea"}, "tea@"),
 )
 """Every tool once, as an agent calls it."""
+TEA: Final = "clew://session/tea"
 
 
 def fill(address: Path, workspace: Path) -> None:

@@ -16,6 +16,8 @@ from tests.server.mcp.clients.programs import failures, required
 from tests.server.mcp.clients.samples import fill
 from tests.server.process.commands import serving
 
+pytestmark = pytest.mark.timeout(600)  # the first of them installs programs from npm
+
 OLD: Final = "2025-11-25"
 NEW: Final = "2026-07-28"
 
@@ -43,14 +45,28 @@ NEEDS_A_STREAM: Final = {
 
 # What can be asked of any server, whatever its tools are.
 OF_ANY_SERVER: Final = {
-    OLD: {"server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-session-lifecycle"},
-    NEW: {
-        "server-stateless",
+    OLD: {
+        "completion-complete",
+        "dns-rebinding-protection",
+        "ping",
+        "prompts-list",
+        "resources-list",
+        "server-initialize",
+        "server-session-lifecycle",
         "tools-list",
-        "server-sse-multiple-streams",
+    },
+    NEW: {
+        "caching",
+        "completion-complete",
         "dns-rebinding-protection",
         "http-header-validation",
         "input-required-result-unsupported-methods",
+        "prompts-list",
+        "resources-list",
+        "sep-2164-resource-not-found",
+        "server-sse-multiple-streams",
+        "server-stateless",
+        "tools-list",
     },
 }
 

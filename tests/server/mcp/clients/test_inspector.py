@@ -6,26 +6,35 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from clew.server.mcp.tools import TOOLS
 from tests.server.mcp.clients.programs import inspect
+from tests.server.mcp.clients.samples import TEA
 from tests.server.process.commands import Serving
 
-SEARCH = {"query": "blue teapot", "include_current": True}
+pytestmark = pytest.mark.timeout(600)  # the first of them installs programs from npm
+
+SEARCH = json.dumps({"query": "blue teapot", "include_current": True})
 
 
 def requests(home: Path, *way: str) -> None:
     """One of each kind that clients send."""
-    listed = inspect(home, *way, "--method", "tools/list", "--strict")
-    assert "search_sessions" in [tool["name"] for tool in listed["tools"]]
-    words = [
-        "--method",
-        "tools/call",
-        "--tool-name",
-        "search_sessions",
-        "--tool-args-json",
-        json.dumps(SEARCH),
-    ]
-    (found,) = inspect(home, *way, *words)["structuredContent"]["hits"]
-    assert "the blue teapot" in found["snippet"]
+
+    def ask(method: str, *words: str) -> Any:
+        return inspect(home, *way, "--method", method, *words)
+
+    assert len(ask("tools/list", "--strict")["tools"]) == len(TOOLS), (
+        "and none with a schema that others refuse"
+    )
+    found = ask("tools/call", "--tool-name", "search_sessions", "--tool-args-json", SEARCH)
+    assert "the blue teapot" in found["structuredContent"]["hits"][0]["snippet"]
+    assert TEA in [resource["uri"] for resource in ask("resources/list")["resources"]]
+    (content,) = ask("resources/read", "--uri", TEA)["contents"]
+    assert "the blue teapot" in content["text"]
+    assert [prompt["name"] for prompt in ask("prompts/list")["prompts"]] == ["recall", "handoff"]
+    (message,) = ask("prompts/get", "--prompt-name", "recall", "--prompt-args", "topic=teapots")["messages"]
+    assert "teapots" in message["content"]["text"]
 
 
 def test_it_speaks_to_clew_mcp_over_pipes(home: Path, over_pipes: dict[str, Any]) -> None:

@@ -1,44 +1,31 @@
-"""The Python client of the protocol's own SDK: in this process, over pipes and over HTTP; both revisions."""
+"""All that there is, by the Python client: in this process, over pipes and over HTTP, in both revisions."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
+import mcp_types as types
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 import clew
 from clew.server.mcp.factory import make_server
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
-from tests.server.mcp.clients.samples import CALLS
+from tests.server.mcp.clients.python_client import MODES, connect, connect_over_http, text_of
+from tests.server.mcp.clients.samples import CALLS, TEA
 from tests.server.process.commands import Serving
 
-Use = Callable[[Client], Awaitable[None]]
 
-MODES = {"legacy": "2025-11-25", "auto": "2026-07-28"}
-"""How a client begins, and the revision that both agree on."""
-
-
-async def connect(target: Any, mode: str, use: Use) -> None:
-    async with Client(target, mode=mode) as client:
-        assert client.protocol_version == MODES[mode]
-        assert client.server_info is not None
-        assert client.server_info.name == "clew"
-        await use(client)
-
-
-async def connect_over_http(server: Serving, mode: str, use: Use) -> None:
-    headers = {"authorization": f"Bearer {server.token}"}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False) as sender:
-        await connect(streamable_http_client(f"{server.url}/mcp", http_client=sender), mode, use)
+async def use_everything(client: Client) -> None:
+    await use_every_tool(client)
+    await use_resources(client)
+    await use_prompts(client)
 
 
 async def use_every_tool(client: Client) -> None:
@@ -57,18 +44,47 @@ async def use_every_tool(client: Client) -> None:
         assert words in str(result.structured_content)
 
 
+async def use_resources(client: Client) -> None:
+    """List, describe and read them, and one that is not there."""
+    resources = {one.uri: one for one in (await client.list_resources()).resources}
+    assert resources.keys() == {TEA, "clew://session/coffee"}
+    assert resources[TEA].title == "Tea for two"
+    templates = (await client.list_resource_templates()).resource_templates
+    assert [one.uri_template for one in templates] == [
+        "clew://session/{id}",
+        "clew://session/{id}/entries/{entry}",
+        "clew://session/{id}/tree",
+    ]
+    found = await client.call_tool("search_sessions", {"query": "teapot wrote", "include_current": True})
+    entry = found.structured_content["hits"][0]["place"].removeprefix("tea@")
+    assert "which teapot is for two?" in await text_of(client, TEA)
+    assert "the blue teapot" in await text_of(client, f"{TEA}/entries/{entry}")
+    assert "before" in await text_of(client, f"{TEA}/tree")
+    with pytest.raises(MCPError) as missing:
+        await client.read_resource("clew://session/milk")
+    assert missing.value.error.data == {"uri": "clew://session/milk"}
+
+
+async def use_prompts(client: Client) -> None:
+    prompts = {one.name: one for one in (await client.list_prompts()).prompts}
+    assert prompts.keys() == {"recall", "handoff"}
+    (message,) = (await client.get_prompt("recall", {"topic": "teapots"})).messages
+    assert isinstance(message.content, types.TextContent)
+    assert "teapots" in message.content.text
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_every_tool_answers_as_its_schemas_say(mode: str, home: Path) -> None:
+def test_everything_answers_in_one_process(mode: str, home: Path) -> None:
     with clew.open(home / "agents.db") as store:
         view = View(store=store, workspace=str(home / "work"), writes=True, takes_files=True)
-        anyio.run(connect, make_server(lambda context: view), mode, use_every_tool)
+        anyio.run(connect, make_server(lambda context: view), mode, use_everything)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_tool_answers_over_pipes(mode: str, over_pipes: dict[str, Any]) -> None:
-    anyio.run(connect, StdioServerParameters(**over_pipes), mode, use_every_tool)
+def test_everything_answers_over_pipes(mode: str, over_pipes: dict[str, Any]) -> None:
+    anyio.run(connect, StdioServerParameters(**over_pipes), mode, use_everything)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_tool_answers_over_http(mode: str, server: Serving) -> None:
-    anyio.run(connect_over_http, server, mode, use_every_tool)
+def test_everything_answers_over_http(mode: str, server: Serving) -> None:
+    anyio.run(connect_over_http, server, mode, use_everything)
