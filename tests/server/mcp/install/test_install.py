@@ -555,6 +555,18 @@ def test_a_missing_script_is_said_and_put_right() -> None:
     assert status(client).notes == []
 
 
+def test_what_is_good_to_know_is_said() -> None:
+    def notes(name: str, wish: Wish, **options: Any) -> str:
+        return "; ".join(install(CLIENTS[name], wish, **options).notes)
+
+    assert "in your home directory" in notes("vscode", Wish())
+    assert notes("vscode", Wish(sees_all=True)) == notes("vscode", Wish(workspace=Path("/srv"))) == ""
+    assert "only in folders that you trust" in notes("gemini-cli", Wish())
+    assert "asks each person once" in notes("claude-code", Wish(), project=Path.home())
+    assert "type /hooks in Codex" in notes("codex", Wish(), hint=True)
+    assert notes("codex", Wish()) == ""
+
+
 # -- what is wrong later
 
 

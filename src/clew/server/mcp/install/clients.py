@@ -1,5 +1,8 @@
 """The clients that can start `clew mcp`: where their settings lie, and what an entry looks like there.
 
+Seen to take the entry, the skill and the hint: Claude Code 2.1.197, Codex 0.169.0 and Gemini CLI 0.61.0; the
+entry and the skill: OpenCode 1.18.33. For Cursor and VS Code their manuals were read.
+
 Skills lie in `.agents/skills`, which all of them read but Claude Code: a second copy in a folder of its own
 makes Gemini CLI warn at every start.
 """
@@ -51,9 +54,11 @@ class Client(NamedTuple):
     project_workspace: str = ""
     """The same, for settings in a project."""
     note: str = ""
-    """What is good to know of it, where it works for the user."""
+    """What is good to know of it."""
+    directory_note: str = ""
+    """The same, if nothing says whose sessions it shows."""
     project_note: str = ""
-    """The same, where it works for a project."""
+    """The same, of settings in a project."""
     hint_note: str = ""
 
     @property
@@ -205,7 +210,7 @@ CLIENTS: Final[dict[str, Client]] = {
             entry=_plain,
             takes_comments=True,
             hint=_hint("gemini-cli", {"name": "clew-mcp", "timeout": 5000}),
-            project_note="Gemini CLI reads the settings of a project only where you trust it",
+            note="Gemini CLI starts servers and hooks only in folders that you trust",
         ),
         Client(
             name="opencode",
@@ -250,8 +255,8 @@ CLIENTS: Final[dict[str, Client]] = {
             takes_last_commas=True,
             # In the settings of a user VS Code knows no folder, and starts no server that names it.
             project_workspace=WORKSPACE,
-            note="VS Code starts it in your home directory, so it finds the sessions of that directory: "
-            "give --workspace DIR or --all-sessions, or run this with --project in a project",
+            directory_note="VS Code starts it in your home directory, so it finds the sessions of that "
+            "directory: give --workspace DIR or --all-sessions, or run this with --project in a project",
         ),
     )
 }

@@ -163,18 +163,20 @@ def install(
 
 def _notes(client: Client, program: Program, wish: Wish, project: Path | None, *, hint: bool) -> list[str]:
     """What is good to know."""
-    notes = [client.hint_note] if hint and client.hint_note else []
-    if project is not None:
-        notes += [client.project_note] if client.project_note else []
-    elif client.note and wish.workspace is None and not wish.sees_all:
-        notes.append(client.note)
+    is_anywhere = project is None and wish.workspace is None and not wish.sees_all
+    notes = [
+        client.note,
+        client.directory_note if is_anywhere else "",
+        client.project_note if project is not None else "",
+        client.hint_note if hint else "",
+    ]
     if program.is_of_environment:
         shared = "" if project is None else ", and others who read this file have no such program"
         notes.append(
             f"the settings name {program.words[0]}: clew is not on your PATH outside of this virtual "
             f"environment; when that goes away, install again{shared}"
         )
-    return notes
+    return [note for note in notes if note]
 
 
 def remove(client: Client, *, project: Path | None = None, dry_run: bool = False) -> Outcome:
