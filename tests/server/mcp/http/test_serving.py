@@ -177,10 +177,13 @@ class TestStreams:
 
 def test_a_server_that_is_told_to_stop_does_not_wait_for_who_listens(tmp_path: Path) -> None:
     async def use(server: Serving) -> list[Any]:
-        async with http_client(server.token) as http, sdk_client(server.url, http, "auto") as client:
-            async with client.listen(resources_list_changed=True) as stream:
-                server.send(signal.SIGTERM)
-                return [event async for event in stream]
+        async with (
+            http_client(server.token) as http,
+            sdk_client(server.url, http, "auto") as client,
+            client.listen(resources_list_changed=True) as stream,
+        ):
+            server.send(signal.SIGTERM)
+            return [event async for event in stream]
 
     with serving(tmp_path, "--grace", "3600") as server:
         assert anyio.run(use, server) == []
