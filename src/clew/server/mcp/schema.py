@@ -44,7 +44,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """InvalidError: these are no arguments for it."""
         try:
             return msgspec.convert(given or {}, self.arguments, strict=True)
-        except (msgspec.ValidationError, RecursionError) as error:
+        except (msgspec.ValidationError, RecursionError, UnicodeError) as error:
             raise InvalidError(f"{self.name}: {error}") from error
 
     def input_schema(self) -> dict[str, Any]:

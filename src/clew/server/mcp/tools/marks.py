@@ -85,6 +85,8 @@ def remember(view: View, args: RememberArguments) -> MarkAnswer:
         entry = next(session.entries(at=point, last=1), None)
         if entry is None:
             raise InvalidError(f"{session.id!r} has no entry there to put a note at")
+        if entry.kind == "removed":
+            raise InvalidError("a retention rule removed this entry, and its notes; put it at another one")
         return session.annotate(entry, **_fields(view, entry, args))
 
     entry = view.store.transact(write)

@@ -16,7 +16,7 @@ import clew
 from clew.server.mcp.current import RECENT, named_by, named_in
 from clew.server.mcp.factory import make_server
 from clew.server.mcp.view import View
-from tests.server.mcp.asking import HERE, ask, refused, view_of, walk
+from tests.server.mcp.safety.asking import HERE, ask, refused, view_of, walk
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=3)
 

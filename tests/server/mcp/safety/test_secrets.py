@@ -14,7 +14,7 @@ from clew.core.redact.redactor import Redactor
 from clew.server.mcp.view import View
 from tests.core.redact.corpus_reader import with_secrets
 from tests.core.redact.keys import keys
-from tests.server.mcp.asking import HERE, ask, call, view_of, walk
+from tests.server.mcp.safety.asking import HERE, ask, call, view_of, walk
 
 
 def is_known(text: str) -> bool:

@@ -16,7 +16,7 @@ from clew.server.mcp.budget import TOKENS, cut_to_tokens, fitting, in_list, toke
 from clew.server.mcp.entries import role_of
 from clew.server.mcp.places import place_in
 from clew.server.mcp.tools.read import MOST_READ
-from tests.server.mcp.asking import HERE, ask, refused, view_of, walk
+from tests.server.mcp.safety.asking import HERE, ask, refused, view_of, walk
 
 LETTERS = ("word ", "漢字", "👩‍👩‍👧 ", 'a "quoted" \\ text ', "line\n", "\x1b[31m\u202e", "é", "[{}],")
 ROLES = ("user", "assistant", "tool", "system", "other")

@@ -15,7 +15,7 @@ import clew
 from clew.server.access.principal import OWNER, Principal
 from clew.server.mcp.tools import TOOLS, tools_for
 from clew.server.mcp.view import View
-from tests.server.mcp.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
+from tests.server.mcp.safety.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
 
 MARK = "zebra"
 """Every text, name and id of what is elsewhere has it."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import clew
 from clew.server.mcp.places import checkpoint_in, escaped, place_in, points_of, split, unescaped
-from tests.server.mcp.asking import ask, view_of
-from tests.server.mcp.attacks import ATTACKS, HARMLESS, fill, id_of
+from tests.server.mcp.safety.asking import ask, view_of
+from tests.server.mcp.safety.attacks import ATTACKS, HARMLESS, fill, id_of
 from tests.server.page.hostile_store import fill as fill_hostile
 
 TEXTS = {
