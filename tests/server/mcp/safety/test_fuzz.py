@@ -71,6 +71,16 @@ WORDS: Final = (
 )
 
 
+def nested(depth: int, is_list: object) -> Any:
+    value: Any = "deep"
+    for _ in range(depth):
+        value = [value] if is_list else {"a": value}
+    return value
+
+
+DEEP: Final = [nested(depth, is_list) for depth in (3, 100, 5000) for is_list in (True, False)]
+
+
 class Fuzzer:
     """Makes up arguments for a tool: as its schema says, nearly so, or not at all."""
 
@@ -131,20 +141,13 @@ class Fuzzer:
             case 2:
                 return rnd.choice((None, True, False, b"bytes", {1: 2}, object()))
             case 3:
-                return nested(rnd.choice((3, 100, 5000)), rnd.random() < 0.5)
+                return rnd.choice(DEEP)
             case 4:
                 return rnd.choice(NUMBERS)
             case 5:
                 return [self.anything(depth + 1) for _ in range(3)]
             case _:
                 return {self.text(): self.anything(depth + 1) for _ in range(3)}
-
-
-def nested(depth: int, is_list: bool) -> Any:
-    value: Any = "deep"
-    for _ in range(depth):
-        value = [value] if is_list else {"a": value}
-    return value
 
 
 @pytest.fixture(scope="module")
