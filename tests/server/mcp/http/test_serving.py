@@ -220,11 +220,10 @@ def test_a_request_that_takes_too_long_is_answered(serve: Serve, monkeypatch: py
     monkeypatch.setattr(factory, "tools_for", lambda view: {"slow": slow})
     try:
         with serve(timeout=0.2).client() as client:
-            assert tools(client) == ["slow"]
             for modern in (False, True):
                 answer = ask(client, "tools/call", {"name": "slow", "arguments": {}}, modern=modern)
                 assert (answer.status_code, answer.json()["code"]) == (503, "timeout")
-            assert tools(client) == ["slow"]
+            until(lambda: ask(client).status_code == 200)  # a busy machine may need more time, too
     finally:
         go_on.set()
 
