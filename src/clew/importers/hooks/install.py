@@ -193,8 +193,12 @@ def _settings_status(agent: Agent, found: Found) -> Status:
         wrong = f"{script.path} is not as Clew writes it"
     if wrong:
         return Status(agent, "changed", files, [f"{wrong}; {_again(agent)}"])
-    notes = _switched_off(agent, merge.values_of(found.text, agent)) + _untrusted(agent, found)
-    return Status(agent, "installed", files, notes)
+    return Status(agent, "installed", files, obstacles(agent, found))
+
+
+def obstacles(agent: Agent, found: Found) -> list[str]:
+    """Why hooks that are in the settings may not run."""
+    return _switched_off(agent, merge.values_of(found.text, agent)) + _untrusted(agent, found)
 
 
 def _untrusted(agent: Agent, found: Found) -> list[str]:

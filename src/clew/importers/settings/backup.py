@@ -66,6 +66,11 @@ class Backup:
         name = None if self._record is None else self._record.backup
         return self._directory / name if name and os.path.basename(name) == name else None
 
+    @property
+    def directories(self) -> list[Path]:
+        """Those that we made for it, the deepest first."""
+        return [] if self._record is None else [Path(place) for place in self._record.directories]
+
     def is_made(self, found: Found) -> bool:
         """Whether there was no such file before we came."""
         return self._is_of(found) and self._record is not None and not self._record.existed
@@ -101,7 +106,7 @@ class Backup:
             settings_file.replace(found, after)
             return
         settings_file.remove(found)
-        for place in () if self._record is None else self._record.directories:
+        for place in self.directories:
             try:
                 os.rmdir(place)
             except OSError:

@@ -405,6 +405,7 @@ def test_the_settings_of_a_project_are_for_all_who_work_there(client: Client, tm
     outcome = install(client, Wish(), project=project)
     assert outcome.path == project / client.project_files[0]
     assert outcome.path.stat().st_mode & 0o777 == 0o644
+    assert {place.stat().st_mode & 0o777 for place in project.rglob("*") if place.is_dir()} == {0o755}
     assert outcome.command[:2] == ["clew", "mcp"], "a path of this machine means nothing to others"
     assert ("${workspaceFolder}" in outcome.command) == (client.name in ("cursor", "vscode"))
     assert client.skill(project).read_text() == SKILL
@@ -543,11 +544,20 @@ def test_a_client_without_such_a_hook_says_so(name: str) -> None:
         install(CLIENTS[name], Wish(), hint=True)
 
 
+def test_a_hook_that_does_not_run_is_said_to(home: Path) -> None:
+    codex, claude = CLIENTS["codex"], CLIENTS["claude-code"]
+    install(codex, Wish(), hint=True)
+    assert status(codex).notes == ["1 of 1 hooks wait for your trust: type /hooks in Codex, then t"]
+    (home / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
+    install(claude, Wish(), hint=True)
+    assert "disableAllHooks is on" in status(claude).notes[0]
+
+
 def test_a_missing_script_is_said_and_put_right() -> None:
-    client = CLIENTS["codex"]
+    client = CLIENTS["gemini-cli"]
     install(client, Wish(), hint=True)
     script_of(client).unlink()
-    assert "is missing; clew mcp install codex puts it right" in status(client).notes[0]
+    assert "is missing; clew mcp install gemini-cli puts it right" in status(client).notes[0]
     install(client, Wish())
     script_of(client).chmod(0o600)
     assert status(client).notes

@@ -17,14 +17,14 @@ from clew.importers.settings.json_text import BOM, Node, NotJsonError
 
 def is_in(text: str, agent: Agent) -> bool:
     """Whether our hook is there. InvalidError: the settings are not as the client wants them."""
-    if not _is_flat(agent):
+    if not is_flat(agent):
         return bool(merge.found_in(text, agent))
     return next(_ours(text, agent), None) is not None
 
 
 def with_hook(text: str, agent: Agent, script: str) -> str:
     """The settings with our hook, once."""
-    if not _is_flat(agent):
+    if not is_flat(agent):
         return merge.with_hooks(text, agent, script)
     assert agent.handler is not None
     event = agent.events[0]
@@ -43,7 +43,7 @@ def with_hook(text: str, agent: Agent, script: str) -> str:
 
 def without_hook(text: str, agent: Agent) -> str:
     """The settings without our hook, and without a list that only it was in."""
-    if not _is_flat(agent):
+    if not is_flat(agent):
         return merge.without_hooks(text, agent)
     while (found := next(_ours(text, agent), None)) is not None:
         event, index, _ = found
@@ -65,7 +65,8 @@ def is_empty(text: str, agent: Agent) -> bool:
     return not root.is_commented and not any(value for key, value in root.plain().items() if key != "version")
 
 
-def _is_flat(agent: Agent) -> bool:
+def is_flat(agent: Agent) -> bool:
+    """Whether its hooks stand in plain lists."""
     return agent.name == "cursor"
 
 
@@ -82,7 +83,7 @@ def _ours(text: str, agent: Agent) -> Iterator[tuple[str, int, Node]]:
 
 def _root(text: str, agent: Agent) -> Node:
     try:
-        root = json_text.parse(text, comments=agent.takes_comments, last_commas=_is_flat(agent))
+        root = json_text.parse(text, comments=agent.takes_comments, last_commas=is_flat(agent))
     except NotJsonError as exc:
         raise InvalidError(
             f"{agent.path}:{exc.line}: it is not valid JSON: {exc.reason}; correct it, then try again"
@@ -91,7 +92,7 @@ def _root(text: str, agent: Agent) -> Node:
     is_right = hooks is None or (
         isinstance(hooks.value, dict) and all(isinstance(one.value, list) for one in hooks.value.values())
     )
-    if _is_flat(agent) and not is_right:
+    if is_flat(agent) and not is_right:
         line = text.count("\n", 0, hooks.start) + 1
         raise InvalidError(
             f'{agent.path}:{line}: "hooks" is not an object of lists; correct it, then try again'

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from clew.backends.registry import default_path
 from clew.errors import InvalidError
+from clew.importers.hooks.install import obstacles
 from clew.importers.settings import file as settings_file
 from clew.importers.settings.backup import Backup, Change
 from clew.importers.settings.file import Found
@@ -27,6 +28,7 @@ from clew.server.mcp.install.program import Program, Wish, address_of, command_l
 
 State = Literal["installed", "broken", "not installed", "not found", "unreadable"]
 _SHARED: Final = 0o644
+_SHARED_DIRECTORY: Final = 0o755
 _EXECUTABLE: Final = 0o700
 
 
@@ -233,6 +235,8 @@ def _apply(step: _Step) -> Path | None:
         if step.file.mode is not None and (found.data is None or step.file.mode == _EXECUTABLE):
             found = found._replace(mode=step.file.mode)
         kept.change(found, step.after, has_ours=step.had_ours)
+        for place in kept.directories if step.file.mode == _SHARED else ():
+            place.chmod(_SHARED_DIRECTORY)
         return kept.copy
     if step.had_ours:
         kept.put_back(found, step.after)
@@ -386,6 +390,8 @@ def status(client: Client, *, project: Path | None = None) -> Status:
         notes.append(f"{client.skill(project)} is of another version; {_again(client, project)}")
     if has_hint and (script.data is None or script.mode & 0o500 != 0o500):
         notes.append(f"{script.path} is missing; {_again(client, project)}")
+    if has_hint and client.hint is not None and not hooks.is_flat(client.hint):
+        notes += obstacles(client.hint, settings_file.read(client.hint.path))
     if entry is None:
         return Status(client, path, "not installed", [], has_skill, has_hint, notes)
     words = [str(word) for word in entries.words_of(entry)]
