@@ -13,7 +13,6 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from clew.core.messages.text import visible
 from clew.errors import ClewError, InvalidError, NotFoundError
 from clew.model import SessionInfo
 from clew.server.mcp.places import escaped
@@ -175,7 +174,8 @@ def completed(view: View, start: str) -> types.CompleteResult:
     scope, cursor, looked_at = _scope(view), None, 0
     while scope is not None and looked_at < MOST_LOOKED_AT and len(found) <= MOST_COMPLETIONS:
         page = view.store.list(workspace=scope.workspace, tag=scope.tags or None, limit=200, cursor=cursor)
-        found += [info.id for info in page if info.id.startswith(start)]
+        # One with characters that act is not offered: it would have to be told as it is.
+        found += [one.id for one in page if one.id.startswith(start) and escaped(one.id) == one.id]
         cursor, looked_at = page.cursor, looked_at + len(page)
         if cursor is None:
             break
@@ -198,7 +198,8 @@ def _guarded(work: Callable[[], T]) -> T:
     except NotFoundError:
         raise
     except InvalidError as error:
-        raise MCPError(types.INVALID_PARAMS, visible(str(error))[:MOST_COMPLAINT]) from error
+        said, _ = Text(reveals=False).part(str(error), MOST_COMPLAINT)
+        raise MCPError(types.INVALID_PARAMS, said) from error
     except Exception as error:
         # Whatever it is, the client hears that it failed, and the log says why.
         number = secrets.token_hex(6)

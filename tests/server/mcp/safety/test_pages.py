@@ -1,0 +1,97 @@
+"""Resources keep what tools keep: scope, secrets, budgets; recorded text stays in the fences of a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.core.messages.text import ACTING
+from clew.errors import NotFoundError
+from clew.server.mcp.budget import TOKENS, tokens
+from clew.server.mcp.resources import uris
+from clew.server.mcp.resources.handlers import completed, listed, read
+from clew.server.mcp.text import RECORDED
+from clew.server.mcp.view import View
+from tests.server.mcp.safety.asking import HERE, view_of
+from tests.server.mcp.safety.attacks import ATTACKS, fill
+from tests.server.mcp.safety.test_scope import MARK, secret_names, store  # noqa: F401
+from tests.server.mcp.safety.test_secrets import KEYS, parts
+from tests.server.mcp.safety.test_secrets import fill as fill_with_key
+
+
+def page(view: View, uri: str) -> str:
+    [content] = read(view, uri).contents
+    text: str = content.text  # type: ignore[union-attr]
+    assert text.startswith(RECORDED)
+    assert not ACTING.search(text)
+    assert tokens(text) <= TOKENS
+    return text
+
+
+def pages(view: View, session: clew.Session) -> Iterator[str]:
+    yield page(view, uris.session_uri(session.id))
+    yield page(view, uris.tree_uri(session.id))
+    for entry in session.entries():
+        yield page(view, uris.entry_uri(session.id, entry.id))
+
+
+def outside(text: str) -> str:
+    """A page without what stands in its fences, code spans and addresses, which have no blanks."""
+    text = re.sub(r"(?ms)^(`{3,})[^`\n]*\n.*?^\1$", "", text)
+    return re.sub(r"clew://[!-~]+", "", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
+
+
+@pytest.mark.parametrize("number", range(0, len(ATTACKS), 10))
+def test_S_23_recorded_text_stays_in_the_fences_of_a_page(number: int) -> None:
+    for attack in ATTACKS[number : number + 10]:
+        with clew.open("memory:") as opened:
+            session = fill(opened, attack)
+            view = view_of(opened, workspace=session.info.workspace)
+            for text in pages(view, session):
+                left = outside(text)
+                said = set(re.findall(r"([a-z]+)-field", left))
+                assert said <= {"title", "agent"}, (said, left[:500])
+            for one in listed(view, None).resources:
+                assert not ACTING.search(one.model_dump_json())
+                assert page(view, str(one.uri))
+            assert not ACTING.search(completed(view, "").model_dump_json())
+
+
+@pytest.mark.parametrize("number", range(0, len(KEYS), 16))
+def test_S_24_no_page_tells_a_secret(number: int) -> None:
+    for key in KEYS[number : number + 16 : 4]:
+        with clew.open("memory:") as opened:
+            session = fill_with_key(opened, "s", key)
+            view, secret = view_of(opened), parts(key)
+            for text in (*pages(view, session), listed(view, None).model_dump_json()):
+                assert not [one for one in secret if one in text], (key, text[:2000])
+
+
+def test_S_19_no_address_leads_to_what_is_elsewhere(store: clew.Store, tmp_path: Path) -> None:  # noqa: F811
+    view = view_of(store)
+    for name in secret_names(store):
+        id, _, point = name.partition("@")
+        for uri in (
+            uris.session_uri(id),
+            uris.tree_uri(id),
+            uris.entry_uri(id, point),
+            uris.session_uri(name),
+        ):
+            if id != "here" and id != "back":
+                with pytest.raises(NotFoundError):
+                    read(view, uri)
+        if point:
+            with pytest.raises(NotFoundError):
+                read(view, uris.entry_uri(id, point))
+    for id in ("here", "back"):
+        told = "".join(pages(view, store.get(id))) + listed(view, None).model_dump_json()
+        assert MARK not in told.replace(f"{MARK} shared words", "").replace(f"{MARK}-checkpoint", "")
+    assert completed(view, MARK).completion.values == []
+    for path in (str(tmp_path), "/etc/passwd", f"{HERE}/../elsewhere", "..", "%2e%2e", "\0", "a" * 5000):
+        for uri in (f"clew://session/{path}", f"file://{path}", path, f"clew://session/here/entries/{path}"):
+            with pytest.raises(NotFoundError):
+                read(view, uri)
