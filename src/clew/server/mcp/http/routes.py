@@ -146,7 +146,5 @@ def _too_slow(seconds: float) -> Problem:
         "timeout",
         "The request took too long",
         f"it was not done after {seconds:g} seconds; what it writes may still be written",
-        next="ask for less: a smaller limit, fewer days, one workspace",
-        retryable=True,
-        headers={"retry-after": "1"},
+        next="ask for less: a smaller limit, fewer days, one workspace; look first whether a note is there",
     )
