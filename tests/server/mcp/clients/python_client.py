@@ -14,16 +14,16 @@ from tests.server.process.commands import PATIENCE, Serving
 
 Use = Callable[[Client], Awaitable[None]]
 
-MODES: Final = {"legacy": "2025-11-25", "auto": "2026-07-28"}
-"""How a client begins, and the revision that both agree on."""
+NEW: Final = "2026-07-28"
+MODES: Final = {"legacy": "2025-11-25", NEW: NEW}
+"""How a client begins, and the revision that it speaks then. Not `auto`: it takes a server that needs ten
+seconds to start for an old one."""
 
 
 async def connect(target: Any, mode: str, use: Use, **options: Any) -> None:
     """Use a server in this process, or one that is started for it."""
     async with Client(target, mode=mode, **options) as client:
         assert client.protocol_version == MODES[mode]
-        assert client.server_info is not None
-        assert client.server_info.name == "clew"
         await use(client)
 
 

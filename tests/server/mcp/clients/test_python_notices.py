@@ -15,7 +15,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 import clew
-from tests.server.mcp.clients.python_client import Use, connect, connect_over_http, text_of
+from tests.server.mcp.clients.python_client import NEW, Use, connect, connect_over_http, text_of
 from tests.server.mcp.clients.samples import TEA
 from tests.server.process.commands import PATIENCE, Serving
 
@@ -40,11 +40,11 @@ def listening(home: Path) -> Use:
 
 
 def test_a_listener_over_pipes_hears_of_it(home: Path, over_pipes: dict[str, Any]) -> None:
-    anyio.run(connect, StdioServerParameters(**over_pipes), "auto", listening(home))
+    anyio.run(connect, StdioServerParameters(**over_pipes), NEW, listening(home))
 
 
 def test_a_listener_over_http_hears_of_it(home: Path, server: Serving) -> None:
-    anyio.run(connect_over_http, server, "auto", listening(home))
+    anyio.run(connect_over_http, server, NEW, listening(home))
 
 
 def test_a_subscriber_of_the_revision_before_hears_of_it(home: Path, over_pipes: dict[str, Any]) -> None:
