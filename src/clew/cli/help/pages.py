@@ -51,6 +51,7 @@ ADDRESSES: Final = (
 """What --store, $CLEW_STORE and the setting `store` take."""
 ENVIRONMENT: Final = (
     ("CLEW_STORE", "The address of the store."),
+    ("CLEW_SESSION", "The id of the session of whoever starts clew mcp."),
     ("CLEW_TOKEN", "The token for a store that is served elsewhere."),
     ("CLEW_COLOR", "When to use colours: auto, always or never."),
     ("NO_COLOR", "Any text: no colours."),

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote as quoted
 from typing import Any, Final, Literal, NamedTuple
 
 from clew.backends.registry import default_path
@@ -405,4 +406,4 @@ def status(client: Client, *, project: Path | None = None) -> Status:
 
 def _again(client: Client, project: Path | None) -> str:
     where = "" if project is None else " --project"
-    return f"clew mcp install {client.name}{where} puts it right"
+    return f"clew mcp install {quoted(client.name)}{where} puts it right"
