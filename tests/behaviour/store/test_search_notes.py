@@ -276,11 +276,13 @@ class TestSearchNotes:
 
         first, second = store.verify().details
 
-        assert (
-            first.text
-            == f"the annotation {name!r}: a search does not find its note; annotate the entry with it again"
-        )
+        missed = "a search does not find its note; set the note again, or copy the store"
+        assert first.text == f"the annotation {name!r}: {missed}"
         assert second.text == f"the note {name[:-1] + '1'!r}: its entry does not bear it"
+        with clew.open("memory:") as other:
+            clew.copy(store, other)
+            assert positions(other.search("word")) == [0]
+            assert other.verify().ok
         s.annotate(0, note="word")
         assert len(store.verify().details) == 1
 

@@ -86,7 +86,7 @@ def _annotation(reader: Reader, name: str, value: bytes) -> str | None:
     if branch is None or reader.get_tip(branch.branch, int(position)) is None:
         return "its entry does not exist"
     if note_in(value) is not None and reader.get_record(STORE_WIDE, "note", name) is None:
-        return "a search does not find its note; annotate the entry with it again"
+        return "a search does not find its note; set the note again, or copy the store"
     label = _json(value, type=dict[str, Any]).get("label")
     if label is None:
         return None
