@@ -34,7 +34,7 @@ def hint_of(sessions: Iterable[SessionInfo], *, own: str | None = None) -> str:
     text = Text(reveals=False)
     lines = [FIRST]
     for info in sessions:
-        title = text.line(info.title or "", TITLE).replace('"', "'")
+        title = (text.title(info.title, TITLE) or "").replace('"', "'")
         is_own = own is not None and info.id.rpartition(":")[2] == own
         if not title or is_own or info.damaged is not None or not _is_word(info.id, text):
             continue

@@ -73,12 +73,12 @@ class Text:
         shown = escaped(path)
         return shown if len(shown) <= most and self.plain(path) == path else self.line(path, most)
 
-    def title(self, text: str | None) -> str | None:
+    def title(self, text: str | None, most: int = TITLE) -> str | None:
         """A title may have been cut out of a prompt before, in the middle of a secret: of one that was cut,
         no long word at its end is told."""
         if text is None:
             return None
-        line = self.line(text)
+        line = self.line(text, most)
         whole, _, last = line.removesuffix(CUT).rpartition(" ")
         return f"{whole} {CUT}".lstrip() if line.endswith(CUT) and len(last) > WORD else line
 

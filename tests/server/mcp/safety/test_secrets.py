@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.core.redact.redactor import Redactor
+from clew.server.mcp.hint import hint_of
 from clew.server.mcp.view import View
 from tests.core.redact.corpus_reader import with_secrets
 from tests.core.redact.keys import keys
@@ -189,7 +190,7 @@ def test_S_24_a_title_that_was_cut_out_of_a_prompt_does_not_end_in_a_secret() ->
             content = f"{'x' * number} {RULES['openrouter-key']} for you"
             store.create(f"s{number}", workspace=HERE).append({"role": "user", "content": content})
         titles = [one["title"] for one in ask(view_of(store), "list_sessions", limit=100)["sessions"]]
-        assert len(titles) == 30
-        assert not [
-            title for title in titles if any(part in title for part in parts_of(RULES["openrouter-key"]))
-        ]
+        hints = [hint_of([info]) for info in store.list(limit=100)]
+        assert len(titles) == len(hints) == 30
+        for told in (*titles, *hints):
+            assert not [part for part in parts_of(RULES["openrouter-key"]) if part in told]
