@@ -206,6 +206,8 @@ def test_other_roles_are_passed_over_however_many_there_are() -> None:
             session.append(*({"role": "system", "content": f"{start + at}"} for at in range(100)))
         session.append({"role": "user", "content": "last"})
         view = view_of(store)
+        first = ask(view, "read_session", place="s@0", roles=["user"])
+        assert first["next"].endswith(f".{MOST_READ + 1}"), "a call looks at so many"
         found = walk(view, "read_session", "entries", place="s@0", roles=["user"])
         assert [one["text"] for one in found] == ["first", "last"]
 

@@ -76,12 +76,18 @@ def test_a_checkpoint_is_set_and_says_by_whom(store: clew.Store, view: View) -> 
     assert ask(view, "read_session", place=answer["place"], before=0)["entries"][0]["text"] == "message 4"
 
 
-def test_a_checkpoint_never_moves_a_name(store: clew.Store, view: View) -> None:
+def test_a_checkpoint_never_moves_a_name(
+    store: clew.Store, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = store.get("s")
     session.checkpoint("mine", state={"by": "a person"})
     session.append({"role": "user", "content": "more"})
     assert "already" in refused(view, "checkpoint", name="mine")
     assert session.get_checkpoint("mine").position == 4
+    with monkeypatch.context() as patched:  # another one sets it after this one looked
+        patched.setattr(clew.Session, "checkpoints", lambda self: [])
+        assert "already" in refused(view, "checkpoint", name="mine")
+    assert session.get_checkpoint("mine").state == {"by": "a person"}
     outcomes: list[bool] = []
     together(*[lambda: outcomes.append(bool(call(view, "checkpoint", name="race").is_error))] * 6)
     assert sorted(outcomes) == [False] + [True] * 5
