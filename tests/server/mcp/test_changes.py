@@ -24,6 +24,7 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 
 import clew
 from clew import Store
+from clew.core.streams.watch import Watcher
 from clew.server.access.tokens import add_token
 from clew.server.live import hub
 from clew.server.mcp.factory import make_server
@@ -106,6 +107,19 @@ def test_a_session_that_comes_or_goes_changes_the_list(store: Store, view: View,
 
 def test_lists_are_told_only_to_whom_asked_for_them(store: Store, view: View, tmp_path: Path) -> None:
     assert heard(view, lambda: store.create("new", workspace=tmp_path), lists=False) == []
+
+
+def test_what_never_changes_is_not_promised(view: View) -> None:
+    async def use(client: Client) -> Any:
+        async with client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        ) as stream:
+            return stream.honored
+
+    honored = connected(view, use)
+    assert honored.resources_list_changed is True
+    assert not honored.tools_list_changed
+    assert not honored.prompts_list_changed
 
 
 @pytest.mark.parametrize("purge", [False, True])
@@ -191,6 +205,35 @@ def test_one_thread_looks_while_somebody_listens(
     (thread,) = connected(view, use, mode)
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_stream_begins_when_no_change_can_be_missed_any_more(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came, may_begin = threading.Event(), threading.Event()
+
+    def begin(*args: Any) -> Any:
+        came.set()
+        may_begin.wait(30)
+        return Watcher(*args)
+
+    monkeypatch.setattr(hub, "Watcher", begin)
+    order: list[str] = []
+
+    async def listen(client: Client) -> None:
+        async with listening(client):
+            order.append("the stream began")
+
+    async def use(client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen, client)
+            await anyio.to_thread.run_sync(came.wait, 30)
+            await client.read_resource(DEMO)
+            order.append("the store is watched")
+            may_begin.set()
+
+    connected(view, use)
+    assert order == ["the store is watched", "the stream began"]
 
 
 def test_a_stream_ends_well_when_the_store_is_closed(store: Store, view: View) -> None:
@@ -280,20 +323,24 @@ class TestOlderClients:
         error = refused(view, lambda client: client.subscribe_resource(uri), "legacy")
         assert (error.code, error.data) == (-32002, {"uri": uri})
 
-    def test_nothing_is_left_of_a_connection_that_ended(self, view: View) -> None:
+    def test_nothing_is_left_when_nothing_is_followed_or_the_connection_ended(self, view: View) -> None:
         server = make_server(lambda _: view)
-        found: list[hub.Hub] = []
+        entry = server.get_request_handler("resources/subscribe")
+        assert entry is not None
+        answering: Any = entry.handler
 
-        async def run() -> None:
+        async def run() -> list[int]:
+            found = []
             async with Client(server, mode="legacy") as client:
                 await client.subscribe_resource(DEMO)
-                entry = server.get_request_handler("resources/subscribe")
-                assert entry is not None
-                found.append(entry.handler.__self__._hub)  # type: ignore[attr-defined]
-                assert found[0].streams == 1
+                found.append(answering.__self__._hub.streams)
+                await client.unsubscribe_resource(DEMO)
+                found.append(answering.__self__._hub.streams)
+                await client.subscribe_resource(DEMO)
+                found.append(answering.__self__._hub.streams)
+            return [*found, answering.__self__._hub.streams]
 
-        anyio.run(run)
-        assert found[0].streams == 0
+        assert anyio.run(run) == [1, 0, 1, 0]
 
 
 # -- over pipes, and over HTTP

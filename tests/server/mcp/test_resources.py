@@ -14,7 +14,9 @@ from mcp.client import Client
 
 import clew
 from clew import Session, Store
+from clew.server.access.principal import Principal
 from clew.server.mcp.budget import TOKENS, tokens
+from clew.server.mcp.places import place_in
 from clew.server.mcp.resources.uris import entry_uri, named, session_uri, tree_uri
 from clew.server.mcp.text import RECORDED
 from clew.server.mcp.view import View
@@ -103,6 +105,12 @@ def parts(markdown: str) -> list[tuple[str, str]]:
     return found
 
 
+def codes(markdown: str) -> list[str]:
+    """What stands in backticks in a line of a page."""
+    tokens = MarkdownIt("commonmark").parse(markdown)
+    return [one.content for token in tokens for one in token.children or () if one.type == "code_inline"]
+
+
 # -- addresses
 
 
@@ -162,6 +170,7 @@ def test_a_listed_session_can_be_read_whatever_its_id_holds(
     found = read(view, resource.uri, entry_uri(id, entry), tree_uri(id), mode=mode)
     texts = [one.contents[0].text for one in found if isinstance(one.contents[0], types.TextResourceContents)]
     assert len(texts) == 3
+    assert place_in(id, entry) in codes(texts[0])
     assert all(text.startswith(f"{RECORDED}\n\n#") for text in texts)
     assert "Where is the thread?" in texts[0]
     assert "Where is the thread?" in texts[1]
@@ -276,6 +285,14 @@ def test_a_session_without_messages_is_a_page_too(store: Store, view: View) -> N
     assert "0 messages" in page(view, tree_uri("demo"))
 
 
+def test_ids_that_would_be_read_as_one_another_are_kept_apart(store: Store, view: View) -> None:
+    ids = ("50%2Foff", "50/off", "50%252Foff", "a@b", "a", "a@0")
+    entries = [say(store.create(id), f"I am {id!r}.")[0] for id in ids]
+    for id, entry in zip(ids, entries, strict=True):
+        assert f"I am {id!r}." in page(view, session_uri(id))
+        assert f"I am {id!r}." in page(view, entry_uri(id, entry))
+
+
 def test_an_alias_names_its_session(store: Store, view: View) -> None:
     store.create("demo").add_alias("other name")
     assert "`demo`" in page(view, session_uri("other name"))
@@ -334,6 +351,7 @@ def test_sessions_of_other_workspaces_are_not_there(store: Store, tmp_path: Path
     moved = mine.fork("moved")
     moved.update(workspace=other)
     (hidden,) = say(moved, "said elsewhere")
+    moved.checkpoint("hidden mark")
     store.create("child", workspace=other, metadata={"parent": "mine"})
     view = View(store=store, workspace=str(here))
     assert [one.name for one in listed(view).resources] == ["mine"]
@@ -347,10 +365,19 @@ def test_sessions_of_other_workspaces_are_not_there(store: Store, tmp_path: Path
     ):
         assert refused(view, lambda client, uri=uri: client.read_resource(uri)).code == -32602  # type: ignore[misc]
     tree = page(view, tree_uri("mine"))
-    assert not any(name in tree for name in ("moved", "theirs", "child"))
+    assert not any(name in tree for name in ("moved", "theirs", "child", "hidden"))
     everything = View(store=store, workspace=str(here), sees_all=True)
     assert "theirs" in page(everything, session_uri("theirs"))
     assert [one.name for one in listed(everything).resources] == ["mine"], "the list is of here"
+
+
+def test_whoever_was_shown_one_session_by_a_link_reads_nothing(store: Store) -> None:
+    ids = say(store.create("demo"), "hello")
+    shared = Principal(id="s1", name="share", kind="share", scopes=frozenset({"read"}), session="demo")
+    view = View(store=store, principal=shared)
+    assert listed(view).resources == []
+    for uri in (session_uri("demo"), tree_uri("demo"), entry_uri("demo", ids[0])):
+        assert refused(view, lambda client, uri=uri: client.read_resource(uri)).code == -32602  # type: ignore[misc]
 
 
 # -- lists, templates, completions
@@ -458,4 +485,7 @@ def test_capabilities_are_those_that_a_client_of_its_revision_has(
     assert able.resources is not None
     assert (able.resources.subscribe, able.resources.list_changed) == (True, tells_of_lists)
     assert able.prompts is not None
+    assert able.tools is not None
+    assert not able.prompts.list_changed
+    assert not able.tools.list_changed
     assert able.completions is not None

@@ -18,6 +18,7 @@ import msgspec
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from clew import __version__
 from clew.errors import ClewError
@@ -59,7 +60,7 @@ def make_server(view_of: ViewOf, *, name: str = "clew", hub: Hub | None = None) 
     """
     face = _Face(view_of)
     resources, changes = Resources(face.view), Changes(face.view, hub)
-    return Server(
+    server: Server[Any] = Server(
         name,
         version=__version__,
         title="Clew: past sessions",
@@ -75,6 +76,21 @@ def make_server(view_of: ViewOf, *, name: str = "clew", hub: Hub | None = None) 
         on_subscriptions_listen=changes.listen,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
+    )
+    server.add_request_handler("server/discover", types.RequestParams, partial(_discover, server))
+    return server
+
+
+async def _discover(
+    server: Server[Any], context: Context, params: types.RequestParams
+) -> types.DiscoverResult:
+    """As the SDK answers it, but that no list changes except that of resources."""
+    able = server.get_capabilities(protocol_version=context.protocol_version)
+    able.tools, able.prompts = types.ToolsCapability(), types.PromptsCapability()
+    return types.DiscoverResult(
+        supported_versions=[*MODERN_PROTOCOL_VERSIONS],
+        capabilities=able,
+        instructions=server.instructions,
     )
 
 

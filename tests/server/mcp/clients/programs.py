@@ -67,13 +67,6 @@ def failures(
     return failed
 
 
-_CHANGED_LISTS = {
-    "sep-2575-server-sends-prompts-list-changed-on-subscription",
-    "sep-2575-server-sends-tools-list-changed-on-subscription",
-}
-"""They call a tool that changes the list. If there is none, they wait for the change all the same."""
-
-
 class Check:
     """One thing that a scenario looked at."""
 
@@ -81,9 +74,7 @@ class Check:
         self.id: str = said["id"]
         self.status: str = said["status"]
         self.message: str | None = said.get("errorMessage")
-        self.needs_a_fixture = (
-            bool((said.get("details") or {}).get("untestable")) or self.id in _CHANGED_LISTS
-        )
+        self.needs_a_fixture = bool((said.get("details") or {}).get("untestable"))
 
     @property
     def is_bad(self) -> bool:

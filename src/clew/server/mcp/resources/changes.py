@@ -67,13 +67,18 @@ class Changes:
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Revision 2026-07-28: the answer is the stream."""
-        view, named = self._view_of(context), params.notifications.resource_subscriptions or []
+        asked = params.notifications
+        view, named = self._view_of(context), asked.resource_subscriptions or []
+        # Tools and prompts are always the same, so nobody is promised to hear of them.
+        honored = types.SubscriptionFilter(
+            resources_list_changed=asked.resources_list_changed, resource_subscriptions=named
+        )
         with ExitStack() as stack:
             subscription = await self._subscribed(stack, view)
             bus = _Bus(subscription, await answered(partial(Follower, view, named)))
             handler = ListenHandler(bus)
             bus.on_end = handler.close
-            return await handler(context, params)
+            return await handler(context, params.model_copy(update={"notifications": honored}))
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Up to the revision 2025-11-25."""

@@ -18,7 +18,6 @@ from clew.model import SessionInfo
 from clew.server.mcp.places import escaped
 from clew.server.mcp.prompts import SESSION_OF
 from clew.server.mcp.resources import uris
-from clew.server.mcp.resources.pages import entry_page, session_page, tree_page
 from clew.server.mcp.text import Text
 from clew.server.mcp.view import HERE, Scope, View
 
@@ -155,6 +154,9 @@ def _scope(view: View) -> Scope | None:
 
 
 def _page(view: View, named: uris.Named) -> str:
+    # Slow to load, and many clients read no resource.
+    from clew.server.mcp.resources.pages import entry_page, session_page, tree_page
+
     if named.entry is not None:
         return entry_page(view, named.session, named.entry)
     return tree_page(view, named.session) if named.is_tree else session_page(view, named.session)
