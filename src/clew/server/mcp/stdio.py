@@ -65,6 +65,8 @@ def serve(
         follower = _following(store, address) if sync else None
         try:
             anyio.run(_run, make_server(lambda context: view))
+        except* BrokenPipeError:
+            pass  # the client is gone, and reads nothing any more
         finally:
             if follower is not None:
                 follower.stop()

@@ -111,7 +111,9 @@ def start(home: Path) -> Iterator[Callable[..., Process]]:
     for one in started:
         if one.process.poll() is None:
             one.process.kill()
-        one.process.communicate()
+        one.process.wait()
+        for pipe in filter(None, (one.process.stdin, one.process.stdout)):
+            pipe.close()
 
 
 def test_what_is_printed_logged_or_warned_does_not_go_to_standard_output(
@@ -185,6 +187,20 @@ def test_errors_are_typed_and_a_store_that_is_not_there_is_made(
     assert server.answer(4)["error"]["code"] == -32601
     assert server.search(5)["result"]["structuredContent"]["hits"] == []
     assert server.end() == (0, b"")
+
+
+def test_a_client_that_dies_while_it_is_answered_is_no_accident(
+    home: Path, start: Callable[..., Process]
+) -> None:
+    server = start()
+    server.begin()
+    assert server.process.stdin is not None
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    server.send(*(request(number, "tools/list") for number in range(1, 4)))
+    server.process.stdin.close()
+    assert server.process.wait(timeout=PATIENCE) == 0
+    assert server.stderr.read_text() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
