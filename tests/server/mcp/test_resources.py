@@ -17,9 +17,12 @@ from clew import Session, Store
 from clew.server.access.principal import Principal
 from clew.server.mcp.budget import TOKENS, tokens
 from clew.server.mcp.places import place_in
+from clew.server.mcp.prompts import PROMPTS
+from clew.server.mcp.resources.handlers import TEMPLATES
 from clew.server.mcp.resources.uris import entry_uri, named, session_uri, tree_uri
 from clew.server.mcp.text import RECORDED
 from clew.server.mcp.view import View
+from tests.server.mcp import reference
 from tests.server.mcp.connected import MODES, connected, refused
 
 IDS = (
@@ -427,6 +430,14 @@ def test_templates_say_how_addresses_are_made(view: View, mode: str) -> None:
         "clew://session/{id}/tree",
     ]
     assert {one.mime_type for one in found} == {"text/markdown"}
+
+
+def test_the_reference_names_every_address_and_every_prompt() -> None:
+    page = reference.PAGE.read_text("utf-8")
+    for template in TEMPLATES:
+        assert f"| `{template.uri_template}` |" in page
+    for prompt in PROMPTS:
+        assert f"| `{prompt.name}` | `{prompt.argument}` |" in page
 
 
 def test_only_entries_may_be_kept_and_only_by_whoever_read_them(store: Store, view: View) -> None:
