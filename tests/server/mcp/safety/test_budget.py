@@ -155,7 +155,7 @@ def test_an_overview_and_a_sum_of_a_session_with_very_much_are_cut() -> None:
             ask(view, "read_session", place=place, max_tokens=20_000, max_chars=20_000, before=50)
 
 
-def test_an_entry_of_a_megabyte_is_cut_and_says_so() -> None:
+def test_s45_an_entry_of_a_megabyte_is_cut_and_says_so() -> None:
     with clew.open("memory:") as store:
         session = store.create("s", workspace=HERE)
         for text in ("a" * 2**20, "漢" * 2**19, "short"):

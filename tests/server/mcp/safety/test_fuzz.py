@@ -165,7 +165,7 @@ def store() -> Iterator[clew.Store]:
 
 
 @pytest.mark.parametrize("seed", range(CALLS // BATCH))
-def test_hostile_arguments_get_an_answer_or_a_typed_error(
+def test_s45_hostile_arguments_get_an_answer_or_a_typed_error(
     seed: int, store: clew.Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = [info.id for info in store.list()] + [entry.id for entry in store.get("s").entries()]

@@ -99,7 +99,7 @@ def harmless() -> Any:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_S_23_recorded_text_stays_in_its_field(attack: str, harmless: Any) -> None:
+def test_s23_s45_recorded_text_stays_in_its_field(attack: str, harmless: Any) -> None:
     with clew.open("memory:") as store:
         found = answers(store, fill(store, attack))
     for name, text in leaves(found):
@@ -167,7 +167,7 @@ def test_sessions_whose_ids_look_like_the_escapes_of_others_are_told_apart() -> 
             assert ask(view, "read_session", place=mark["place"])["entries"][0]["text"] == "I am 'a'"
 
 
-def test_S_23_a_checkpoint_named_like_an_entry_does_not_stand_for_it() -> None:
+def test_s23_a_checkpoint_named_like_an_entry_does_not_stand_for_it() -> None:
     with clew.open("memory:") as store:
         session = store.create("s", workspace="/w")
         first, second = session.append({"role": "user", "content": "one"}, {"role": "user", "content": "two"})
@@ -180,7 +180,7 @@ def test_S_23_a_checkpoint_named_like_an_entry_does_not_stand_for_it() -> None:
         assert at_mark["place"] == place_in("s", second.id)
 
 
-def test_S_17_S_23_the_store_that_attacks_the_page_attacks_no_answer(tmp_path: Path) -> None:
+def test_s17_s23_the_store_that_attacks_the_page_attacks_no_answer(tmp_path: Path) -> None:
     with clew.open(tmp_path / "store.db") as store:
         (tmp_path / "files").mkdir()
         fill_hostile(store, tmp_path / "files")
@@ -213,7 +213,7 @@ def test_S_17_S_23_the_store_that_attacks_the_page_attacks_no_answer(tmp_path: P
         )
 
 
-def test_S_18_files_with_names_that_act_are_listed_once_and_can_be_asked_for(tmp_path: Path) -> None:
+def test_s18_files_with_names_that_act_are_listed_once_and_can_be_asked_for(tmp_path: Path) -> None:
     names = [id_of(attack).replace("/", "_")[:60] for attack in ATTACKS]
     files = tmp_path / "files"
     files.mkdir()

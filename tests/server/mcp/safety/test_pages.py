@@ -46,7 +46,7 @@ def outside(text: str) -> str:
 
 
 @pytest.mark.parametrize("number", range(0, len(ATTACKS), 10))
-def test_S_23_recorded_text_stays_in_the_fences_of_a_page(number: int) -> None:
+def test_s23_s45_recorded_text_stays_in_the_fences_of_a_page(number: int) -> None:
     for attack in ATTACKS[number : number + 10]:
         with clew.open("memory:") as opened:
             session = fill(opened, attack)
@@ -62,7 +62,7 @@ def test_S_23_recorded_text_stays_in_the_fences_of_a_page(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(0, len(KEYS), 16))
-def test_S_24_no_page_tells_a_secret(number: int) -> None:
+def test_s24_no_page_tells_a_secret(number: int) -> None:
     for key in KEYS[number : number + 16 : 4]:
         with clew.open("memory:") as opened:
             session = fill_with_key(opened, "s", key)
@@ -71,7 +71,7 @@ def test_S_24_no_page_tells_a_secret(number: int) -> None:
                 assert not [one for one in secret if one in text], (key, text[:2000])
 
 
-def test_S_19_no_address_leads_to_what_is_elsewhere(store: clew.Store, tmp_path: Path) -> None:  # noqa: F811
+def test_s19_no_address_leads_to_what_is_elsewhere(store: clew.Store, tmp_path: Path) -> None:  # noqa: F811
     view = view_of(store)
     for name in secret_names(store):
         id, _, point = name.partition("@")

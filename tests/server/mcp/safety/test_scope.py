@@ -70,7 +70,7 @@ def secret_names(store: clew.Store) -> list[str]:
     return [*ids, *foreign, *crossed, *(f"back@{id}" for id in entries)]
 
 
-def test_S_19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
+def test_s19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
     view = view_of(store, writes=True)
     before = len(list(store.list(limit=100))), store.get("here").head
     for name in secret_names(store):
@@ -90,7 +90,7 @@ def test_S_19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
     assert (len(list(store.list(limit=100))), store.get("here").head) == before
 
 
-def test_S_19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> None:
+def test_s19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> None:
     view = view_of(store, writes=True)
     for theirs, nothing in (
         (f"{MARK}-away", f"{MARK}-none"),
@@ -120,7 +120,7 @@ def test_S_19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> N
     ).replace(made_up, "X")
 
 
-def test_S_19_no_list_search_or_sum_shows_what_is_elsewhere(store: clew.Store) -> None:
+def test_s19_no_list_search_or_sum_shows_what_is_elsewhere(store: clew.Store) -> None:
     view = view_of(store)
     answers: list[Any] = [
         walk(view, "list_sessions", "sessions", limit=1),
@@ -158,7 +158,7 @@ def test_what_a_fork_brought_along_is_read_and_nothing_that_was_said_later(store
     [ELSEWHERE, "all", "", ".", "..", "~", "/", "/work", f"{HERE}/..", f"{HERE}/sub", f"{HERE}\0", "\0", "*",
      "%", "HERE", "here ", "x" * 400, "file:///work/elsewhere", "../elsewhere"],
 )  # fmt: skip
-def test_S_19_no_other_workspace_can_be_asked_for(store: clew.Store, workspace: str) -> None:
+def test_s19_no_other_workspace_can_be_asked_for(store: clew.Store, workspace: str) -> None:
     for tool, more in (
         ("search_sessions", {"query": "shared"}),
         ("list_sessions", {}),
@@ -200,7 +200,7 @@ def bound(**limits: Any) -> Principal:
 @pytest.mark.parametrize(
     "principal", [bound(workspace=HERE), bound(tags=("ours",))], ids=["workspace", "tags"]
 )
-def test_S_19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: Principal) -> None:
+def test_s19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: Principal) -> None:
     view = View(store=store, principal=principal, sees_all=True, writes=True)
     answers = [
         ask(view, tool, workspace=workspace, **({"query": "shared"} if tool == "search_sessions" else {}))
@@ -243,7 +243,7 @@ def test_tools_are_offered_by_what_a_caller_may(store: clew.Store) -> None:
     assert set(BY_NAME) == offered("read", "write", "files", "admin")
 
 
-def test_S_01_a_snapshot_is_never_a_directory_of_this_machine(store: clew.Store, tmp_path: Path) -> None:
+def test_s01_s45_a_snapshot_is_never_a_directory_of_this_machine(store: clew.Store, tmp_path: Path) -> None:
     """A record that names a path instead of a snapshot, as a hostile store may have it."""
     outside = tmp_path / "outside"
     outside.mkdir()

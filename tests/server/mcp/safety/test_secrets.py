@@ -118,7 +118,7 @@ def texts(value: Any) -> str:
 
 
 @pytest.mark.parametrize("number", range(0, len(KEYS), 8))
-def test_S_24_no_rule_lets_a_secret_out(number: int) -> None:
+def test_s24_no_rule_lets_a_secret_out(number: int) -> None:
     for key in KEYS[number : number + 8]:
         with clew.open("memory:") as store:
             fill(store, "s", key)
@@ -128,7 +128,7 @@ def test_S_24_no_rule_lets_a_secret_out(number: int) -> None:
                 assert not [one for one in secret if one in said], (key, said[:3000])
 
 
-def test_S_24_secrets_are_counted_and_told_only_if_the_server_reveals_them() -> None:
+def test_s24_secrets_are_counted_and_told_only_if_the_server_reveals_them() -> None:
     key = RULES["github-token"]
     with clew.open("memory:") as store:
         fill(store, "s", key)
@@ -146,7 +146,7 @@ def test_S_24_secrets_are_counted_and_told_only_if_the_server_reveals_them() -> 
             assert shown["redacted"] == 0
 
 
-def test_S_24_a_diff_tells_no_line_of_a_key(tmp_path: Path) -> None:
+def test_s24_a_diff_tells_no_line_of_a_key(tmp_path: Path) -> None:
     """Also where only lines in the middle of it are part of the diff."""
     middle = [f"{number:02d}{'MIIEowIBAAKCAQEA7' * 3}" for number in range(40)]
     begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
@@ -184,7 +184,7 @@ def parts_of(secret: str) -> set[str]:
     return {secret[at : at + PART] for at in range(len(secret) - PART + 1)}
 
 
-def test_S_24_a_title_that_was_cut_out_of_a_prompt_does_not_end_in_a_secret() -> None:
+def test_s24_a_title_that_was_cut_out_of_a_prompt_does_not_end_in_a_secret() -> None:
     with clew.open("memory:") as store:
         for number in range(30):
             content = f"{'x' * number} {RULES['openrouter-key']} for you"
@@ -196,7 +196,7 @@ def test_S_24_a_title_that_was_cut_out_of_a_prompt_does_not_end_in_a_secret() ->
             assert not [part for part in parts_of(RULES["openrouter-key"]) if part in told]
 
 
-def test_S_24_the_line_of_a_call_tells_no_part_of_a_secret_in_a_long_result() -> None:
+def test_s24_the_line_of_a_call_tells_no_part_of_a_secret_in_a_long_result() -> None:
     key = RULES["github-token"]
     with clew.open("memory:") as store:
         session = store.create("s", workspace=HERE)

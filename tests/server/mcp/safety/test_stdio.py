@@ -116,7 +116,7 @@ def start(home: Path) -> Iterator[Callable[..., Process]]:
             pipe.close()
 
 
-def test_what_is_printed_logged_or_warned_does_not_go_to_standard_output(
+def test_s45_what_is_printed_logged_or_warned_does_not_go_to_standard_output(
     home: Path, start: Callable[..., Process]
 ) -> None:
     fill(home)
@@ -129,7 +129,7 @@ def test_what_is_printed_logged_or_warned_does_not_go_to_standard_output(
         assert f"planted {how}" in said
 
 
-def test_garbage_on_standard_input_does_no_harm(home: Path, start: Callable[..., Process]) -> None:
+def test_s45_garbage_on_standard_input_does_no_harm(home: Path, start: Callable[..., Process]) -> None:
     fill(home)
     server = start()
     garbage = [

@@ -93,7 +93,7 @@ def test_a_checkpoint_never_moves_a_name(
     assert sorted(outcomes) == [False] + [True] * 5
 
 
-def test_S_23_a_checkpoint_cannot_be_named_like_an_entry_or_a_position(store: clew.Store, view: View) -> None:
+def test_s23_a_checkpoint_cannot_be_named_like_an_entry_or_a_position(store: clew.Store, view: View) -> None:
     for name in (last(store).id, "12", "0", "٣", "x.7"):
         assert "choose another name" in refused(view, "checkpoint", name=name)
     for name in ("", "x" * 201, "a\0b", "漢" * 180, "\ud800"):
