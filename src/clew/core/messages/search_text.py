@@ -76,6 +76,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tools: bool = False
     role: Annotated[int, Meta(ge=0, le=16)] | None = None
     sessions: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
     workspace: str | None = None
     project: str | None = None
     tags: tuple[str, ...] = ()

@@ -186,6 +186,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool = False
     role: int | None = None
     sessions: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    """Sessions, by their ids, that show no hit."""
     workspace: str | None = None
     project: str | None = None
     tags: tuple[str, ...] = ()
@@ -272,6 +274,8 @@ class Search:
         return (lambda row: row.sid in sids and self._is_accepted(row)), branches
 
     def _is_accepted(self, row: SessionRow) -> bool:
+        if row.id in self._request.without:
+            return False
         accepts = self._request.accepts
         if accepts is None:
             return True

@@ -16,6 +16,7 @@ import clew
 from clew.server.mcp.current import RECENT, named_by, named_in
 from clew.server.mcp.factory import make_server
 from clew.server.mcp.view import View
+from tests.server.conftest import TOKEN, running
 from tests.server.mcp.safety.asking import HERE, ask, refused, view_of, walk
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=3)
@@ -83,14 +84,15 @@ def test_what_was_left_out_is_counted_and_can_be_asked_for(store: clew.Store) ->
     assert [one["id"] for one in ask(view, "list_sessions", limit=100)["sessions"]].count("codex:own") == 1
 
 
-def test_a_page_on_which_all_hits_are_its_own_leads_on(store: clew.Store) -> None:
+def test_others_are_found_however_often_the_own_session_says_it(store: clew.Store) -> None:
     own = store.get("codex:own")
-    for _ in range(10):
+    for _ in range(20):
         said(own)
     view = view_of(store, session="codex:own")
-    first = ask(view, "search_sessions", query="needle", include_current=False, limit=1, order="newest")
-    assert (first["hits"], first["excluded_current"]) == ([], 20)
-    assert found(view, limit=1, order="newest") == OTHERS["codex"]
+    for order in ("best", "newest"):
+        first = ask(view, "search_sessions", query="needle", include_current=False, limit=1, order=order)
+        assert (len(first["hits"]), first["excluded_current"]) == (1, 30)
+        assert found(view, limit=1, order=order) == OTHERS["codex"]
 
 
 def test_a_ring_of_subagents_is_walked_once(store: clew.Store) -> None:
@@ -152,3 +154,9 @@ def test_notes_go_to_the_own_session_only_if_it_is_known(store: clew.Store, tmp_
     assert "none was active" in refused(alone, "remember", note="n")
     said(store.create("alone", workspace=tmp_path))
     assert ask(alone, "remember", note="n")["place"].startswith("alone@")
+
+
+def test_the_same_is_found_in_a_store_on_a_server(store: clew.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_TOKEN", TOKEN)
+    with running(store) as server, clew.open(server.url) as remote:
+        assert found(view_of(remote, session="codex:own"), limit=30) == OTHERS["codex"]

@@ -21,15 +21,15 @@ PLANTED = """
 import logging, os, sys, warnings
 from clew.cli import main
 from clew.server.mcp.tools import search
-parse = search.parse
-def noisy(query):
+find = search.find
+def noisy(*args):
     print("planted print", flush=True)
     os.write(1, b"planted write\\n")
     os.system("echo planted child")
     logging.getLogger("planted").error("planted log")
     warnings.warn("planted warning")
-    return parse(query)
-search.parse = noisy
+    return find(*args)
+search.find = noisy
 main()
 """
 

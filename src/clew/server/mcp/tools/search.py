@@ -6,13 +6,16 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from clew.core.log.rows import NOT_HUMAN
 from clew.core.messages.search_text import searched_text
-from clew.core.messages.words import Query, parse
+from clew.core.messages.words import Query
 from clew.core.search.excerpt import excerpt
-from clew.errors import CorruptError, NotFoundError
-from clew.model.search import Hit, SearchPage
+from clew.core.search.search import Request, request_of
+from clew.core.search.search import search as find
+from clew.errors import CorruptError, NotFoundError, SessionNotFoundError
+from clew.model.search import Hit
 from clew.server.mcp.budget import TOKENS, fitting, tokens
 from clew.server.mcp.current import own_sessions
 from clew.server.mcp.places import place_in
@@ -23,8 +26,8 @@ from clew.session import Session
 
 SNIPPET: Final = 300
 """Letters of a hit."""
-MOST_PAGES: Final = 20
-"""Pages that are read to fill one answer, if most hits are in the caller's own session."""
+MOST_COUNTED: Final = 30
+"""Hits in the caller's own sessions that are counted."""
 MOST_CHILDREN: Final = 200
 
 Short = Annotated[str, Meta(max_length=400)]
@@ -64,75 +67,63 @@ class SearchAnswer(Answer, kw_only=True):
     hits: list[FoundMessage]
     next: str | None = None
     excluded_current: int = 0
-    """Hits in the caller's own session, which were left out."""
-
-
-class _Found(msgspec.Struct):
-    hits: list[Hit]
-    cursor: str | None
-    excluded: int
+    """Hits in the caller's own sessions, which were left out: on the first page, and of many only some."""
 
 
 def search(view: View, args: SearchArguments) -> SearchAnswer:
     scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
     if scope is None:
         return SearchAnswer(hits=[])
-    own = frozenset() if args.include_current else _own(view)
-    limit, query = args.limit, parse(args.query)
+    own = () if args.include_current else _own(view)
+    request = _request(view, args, scope)
+    excluded = _count(view, request, own) if own and args.cursor is None else 0
     while True:
         text = view.text()
-        found = _collected(view, args, scope, own, limit)
-        shown = [one for hit in found.hits if (one := _shown(view, text, query, hit)) is not None]
-        answer = SearchAnswer(
-            hits=shown, next=found.cursor, excluded_current=found.excluded, redacted=text.redacted
-        )
-        if tokens(answer) <= TOKENS or limit == 1:
+        page = find(view.store._engine, replace(request, without=own))
+        shown = [one for hit in page if (one := _shown(view, text, request.query, hit)) is not None]
+        answer = SearchAnswer(hits=shown, next=page.cursor, excluded_current=excluded, redacted=text.redacted)
+        if tokens(answer) <= TOKENS or request.limit == 1:
             return answer
         # Ask again for so many as fit, so that the next page begins behind them.
-        limit = min(limit - 1, len(fitting(shown)))
+        request = replace(request, limit=min(request.limit - 1, len(fitting(shown))))
 
 
-def _own(view: View) -> frozenset[str]:
-    """The caller's own sessions, with their subagents, and theirs."""
-    waiting = [info.id for info in own_sessions(view)]
-    found: set[str] = set()
-    while waiting and len(found) < MOST_CHILDREN:
-        id = waiting.pop()
-        if id not in found:
-            found.add(id)
-            waiting += [info.id for info in view.store.list(parent=id, limit=MOST_CHILDREN)]
-    return frozenset(found)
-
-
-def _collected(view: View, args: SearchArguments, scope: Scope, own: frozenset[str], limit: int) -> _Found:
-    """So many hits outside of the caller's own sessions, and where to go on behind the last of them."""
-    found = _Found([], args.cursor, 0)
-    for _ in range(MOST_PAGES):
-        page = _page(view, args, scope, limit - len(found.hits), found.cursor)
-        for hit in page:
-            if hit.session in own:
-                found.excluded += 1
-            else:
-                found.hits.append(hit)
-        found.cursor = page.cursor
-        if page.cursor is None or len(found.hits) == limit:
-            break
-    return found
-
-
-def _page(view: View, args: SearchArguments, scope: Scope, limit: int, cursor: str | None) -> SearchPage:
-    return view.store.search(
+def _request(view: View, args: SearchArguments, scope: Scope) -> Request:
+    return request_of(
         args.query,
         role=None if args.role == "any" else args.role,
+        session=None,
         workspace=scope.workspace,
         tag=scope.tags or None,
+        where=None,
         since=view.moment(args.since, "since"),
         until=view.moment(args.until, "until"),
         tools=args.tools,
         order=args.order,
-        limit=limit,
-        cursor=cursor,
+        limit=args.limit,
+        cursor=args.cursor,
     )
+
+
+def _count(view: View, request: Request, own: tuple[str, ...]) -> int:
+    try:
+        return len(
+            find(view.store._engine, replace(request, sessions=own, order="newest", limit=MOST_COUNTED))
+        )
+    except SessionNotFoundError:
+        return 0  # one of them was deleted meanwhile
+
+
+def _own(view: View) -> tuple[str, ...]:
+    """The caller's own sessions, with their subagents, and theirs."""
+    waiting = [info.id for info in own_sessions(view)]
+    found: dict[str, None] = {}
+    while waiting and len(found) < MOST_CHILDREN:
+        id = waiting.pop()
+        if id not in found:
+            found[id] = None
+            waiting += [info.id for info in view.store.list(parent=id, limit=MOST_CHILDREN)]
+    return tuple(found)
 
 
 def _shown(view: View, text: Text, query: Query, hit: Hit) -> FoundMessage | None:
