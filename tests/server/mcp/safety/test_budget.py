@@ -16,7 +16,7 @@ from clew.server.mcp.budget import TOKENS, cut_to_tokens, fitting, in_list, toke
 from clew.server.mcp.entries import role_of
 from clew.server.mcp.places import place_in
 from clew.server.mcp.tools.read import MOST_READ
-from tests.server.mcp.safety.asking import HERE, ask, refused, view_of, walk
+from tests.server.mcp.safety.asking import HERE, ask, call, refused, view_of, walk
 
 LETTERS = ("word ", "漢字", "👩‍👩‍👧 ", 'a "quoted" \\ text ', "line\n", "\x1b[31m\u202e", "é", "[{}],")
 ROLES = ("user", "assistant", "tool", "system", "other")
@@ -170,6 +170,19 @@ def test_s45_an_entry_of_a_megabyte_is_cut_and_says_so() -> None:
         [first, *_] = ask(view, "read_session", place="s@1", max_chars=20_000, before=0, after=0)["entries"]
         assert 0 < len(first["text"]) < 20_000
         assert first["truncated"]
+
+
+def test_a_walk_goes_on_even_if_the_id_alone_is_longer_than_the_budget() -> None:
+    with clew.open("memory:") as store:
+        session = store.create("\u202e" * 170, workspace=HERE)
+        session.append(*({"role": "user", "content": f"message {number}"} for number in range(5)))
+        view, place, found = view_of(store), place_in(session.id, "") + "0", 0
+        while place is not None:
+            result = call(view, "read_session", place=place, before=0, max_tokens=500)
+            assert result.structured_content is not None
+            [_] = result.structured_content["entries"]
+            place, found = result.structured_content["next"], found + 1
+        assert found == 5
 
 
 def test_a_diff_is_cut_between_files_and_every_file_is_told_once(tmp_path: Path) -> None:
