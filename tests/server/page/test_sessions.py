@@ -318,6 +318,22 @@ def test_a_star_by_key_and_by_button(server: Running, visit: Visit) -> None:
     assert list(session.info.tags) == ["later"]
 
 
+def test_a_key_that_comes_before_the_session_is_read_is_not_lost(server: Running, visit: Visit) -> None:
+    say(server.store, "a", title="Alpha")
+    page = visit()
+    held: list[Route] = []
+    page.route("**/api/v1/sessions/a", lambda route: held.append(route))
+    with page.expect_request("**/api/v1/sessions/a"):
+        page.goto(f"{server.url}/s/a")
+    page.locator("#transcript article").first.wait_for()
+    page.keyboard.press("l")
+    assert page.locator("dialog").count() == 0
+    assert held
+    for route in held:
+        route.continue_()
+    page.get_by_role("dialog", name="Tags").wait_for()
+
+
 def test_a_title_is_edited_in_its_place(server: Running, visit: Visit) -> None:
     session = say(server.store, "a", title="Alpha")
     page = visit()
@@ -359,7 +375,8 @@ def test_the_trash_takes_subagents_along_and_undo_brings_all_back(server: Runnin
     say(store, "other", title="Gamma")
     page = visit("/s/main")
     length(page, 2)
-    page.locator("#transcript").wait_for()
+    page.locator("#transcript[aria-busy=false] article").first.wait_for()
+    page.locator("#panel-content [role=treeitem]").first.wait_for()
     page.keyboard.press("#")
     page.get_by_text("Moved to the trash, with 1 subagent.").wait_for()
     length(page, 1)

@@ -8,7 +8,7 @@ import { entryId } from "../api/types";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, mayWrite, showsSidebar } from "../app/state";
-import { listed, renaming, star, tagging, target, trash } from "./actions";
+import { listed, renaming, star, type Target, tagging, trash, withTarget } from "./actions";
 import { FilterBar, MENUS, openMenu } from "./FilterBar";
 import { filters, isFiltered, NO_FILTER, setFilter, words } from "./filters";
 import { SessionList } from "./list";
@@ -144,19 +144,18 @@ function useSessionCommands(): void {
     const next = rows[at < 0 ? 0 : at + by];
     if (next && !next.isDeleted) go(to.session(next.id));
   };
-  const withTarget = (act: (one: NonNullable<ReturnType<typeof target>>) => void) => () => {
-    const one = target();
-    if (one && mayWrite.peek()) act(one);
+  const onTarget = (act: (one: Target) => void) => () => {
+    if (mayWrite.peek()) withTarget(act);
   };
   const group = "Sessions";
   useCommands(() => [
     { id: "search", title: "Search in all sessions", group, keys: ["/", "g /"], run: focusSearch },
     { id: "next-session", title: "Next session, or next hit", group, keys: ["]"], run: () => step(1), inPalette: false },
     { id: "previous-session", title: "Previous session, or previous hit", group, keys: ["["], run: () => step(-1), inPalette: false },
-    { id: "star", title: "Star the session, or take its star away", group, keys: ["."], run: withTarget((one) => void star(one)) },
-    { id: "rename", title: "Rename the session", group, keys: ["m"], run: withTarget((one) => inList(() => void (renaming.value = one.id))) },
-    { id: "tags", title: "Tags of the session", group, keys: ["l"], run: withTarget((one) => void (tagging.value = one)) },
-    { id: "trash", title: "Move the session to the trash", group, keys: ["#"], run: withTarget((one) => void trash(one)) },
+    { id: "star", title: "Star the session, or take its star away", group, keys: ["."], run: onTarget((one) => void star(one)) },
+    { id: "rename", title: "Rename the session", group, keys: ["m"], run: onTarget((one) => inList(() => void (renaming.value = one.id))) },
+    { id: "tags", title: "Tags of the session", group, keys: ["l"], run: onTarget((one) => void (tagging.value = one)) },
+    { id: "trash", title: "Move the session to the trash", group, keys: ["#"], run: onTarget((one) => void trash(one)) },
     { id: "show-trash", title: "Show the trash", group, keys: ["g t"], run: () => go(to.home({ deleted: "true", q: null })) },
     { id: "starred", title: "Show starred sessions", group, keys: ["g ."], run: () => setFilter({ tag: "starred", deleted: null }) },
     { id: "clear-filters", title: "Show all sessions, without filters", group, run: () => setFilter({ ...NO_FILTER, q: null, deleted: null }) },

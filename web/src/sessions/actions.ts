@@ -1,5 +1,5 @@
 // What can be done with a session of the list.
-import { signal } from "@preact/signals";
+import { effect, signal, untracked } from "@preact/signals";
 import { get, patch, post, remove, session as at } from "../api/client";
 import type { Page, SessionInfo } from "../api/types";
 import { go, place, to } from "../app/router";
@@ -115,8 +115,25 @@ export async function restoreFamily(id: string): Promise<void> {
 }
 
 /** The session that keys act on: the one in the list that has the focus, else the one that is shown. */
-export function target(): Target | null {
+function target(): Target | null {
   const key = document.activeElement?.closest<HTMLElement>("#list li")?.dataset.key;
   const row = key === undefined ? undefined : listed.peek()?.find(key);
   return row ?? current.peek();
+}
+
+/** Do something with it. A session that was just opened may not be read yet: then as soon as it is. */
+export function withTarget(act: (one: Target) => void): void {
+  const now = target();
+  const { id } = place.peek();
+  if (now || id === null) {
+    if (now) act(now);
+    return;
+  }
+  const stop = effect(() => {
+    const one = current.value;
+    const isElsewhere = place.value.id !== id;
+    if (!one && !isElsewhere) return;
+    queueMicrotask(() => stop());
+    if (one && !isElsewhere) untracked(() => act(one));
+  });
 }
