@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Final
 
 import clew
 
-SETTLING: Final = 3000
+SETTLING: Final = 6000
 """How often a server is asked whether it is done with dead clients, every 10 ms."""
 
 OTHERS: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"""
+BUSY: Final = OTHERS.replace("count(*)", "state, wait_event, now() - state_change, left(query, 200)")
 
 
 class Subject:
@@ -137,7 +138,8 @@ class PostgresSubject(Subject):
                 if row is not None and row[0] == 0:
                     return
                 time.sleep(0.01)
-        raise TimeoutError("the server still works for processes that were killed")
+            busy = connection.execute(BUSY).fetchall()
+        raise TimeoutError(f"the server still works for processes that were killed: {busy}")
 
 
 SUBJECTS: Final[dict[str, type[Subject]]] = {each.name: each for each in (SqliteSubject, JsonlSubject)}
