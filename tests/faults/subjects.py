@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Final
 
 import clew
 
-SETTLING: Final = 6000
+SETTLING: Final = 3000
 """How often a server is asked whether it is done with dead clients, every 10 ms."""
 
-OTHERS: Final = """
+WORKING: Final = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"""
-BUSY: Final = OTHERS.replace("count(*)", "state, wait_event, now() - state_change, left(query, 200)")
+WHERE datname = current_database() AND backend_type = 'client backend' AND application_name = %s"""
+BUSY: Final = WORKING.replace("count(*)", "state, wait_event, now() - state_change, left(query, 200)")
 
 
 class Subject:
@@ -122,23 +122,28 @@ class PostgresSubject(Subject):
 
     @property
     def url(self) -> str:
-        return f"{self._server()}?schema=clew_{blake2b(bytes(self.place), digest_size=8).hexdigest()}"
+        return f"{self._server()}?schema={self._schema}&application_name={self._schema}"
+
+    @property
+    def _schema(self) -> str:
+        return f"clew_{blake2b(bytes(self.place), digest_size=8).hexdigest()}"
 
     def _server(self) -> str:
         above = (self.place, *self.place.parents)
         return next(path for place in above if (path := place / "server").is_file()).read_text()
 
     def settle(self) -> None:
-        """A server finishes the statement that it has, also when the client is dead."""
+        """A server finishes the statement that it has, also when the client is dead. Those of others, which
+        use the same database, do not count: they are known by their name."""
         import psycopg
 
         with psycopg.connect(self._server(), autocommit=True) as connection:
             for _ in range(SETTLING):
-                row = connection.execute(OTHERS).fetchone()
+                row = connection.execute(WORKING, [self._schema]).fetchone()
                 if row is not None and row[0] == 0:
                     return
                 time.sleep(0.01)
-            busy = connection.execute(BUSY).fetchall()
+            busy = connection.execute(BUSY, [self._schema]).fetchall()
         raise TimeoutError(f"the server still works for processes that were killed: {busy}")
 
 
