@@ -175,13 +175,15 @@ def test_a_lost_connection_is_replaced(backend: PostgresBackend, emptied_postgre
 
 def test_a_forked_child_listens_and_tells_by_itself(backend: PostgresBackend) -> None:
     """F-30: the parent's connection and thread stay the parent's."""
+    backend.pause(LONG)  # listens
     write(backend)
-    backend.pause(LONG)
+    backend.pause(LONG)  # hears it
     backend.before_fork()
     child = os.fork()
     if child == 0:
         try:
             backend.after_fork(is_child=True)
+            backend.pause(LONG)
             write(backend, "of the child")
             backend.pause(LONG)
             backend.close()

@@ -16,6 +16,7 @@ from tests.exporters.payloads import RUN
 from tests.server.conftest import Running
 from tests.server.page.harm import harm, turned_around
 from tests.server.page.hostile_store import ALL, IDS, PLACE, SHORT, WORD
+from tests.server.page.waiting import becomes_true
 from tests.server.page.walking import walk
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_a_session_with_any_id_is_found_and_shown(hostile: Running, visit: Visit
     for number, id in enumerate(IDS):
         page.goto(hostile.url + address(id))
         page.locator("#transcript", has_text=f"{WORD} {number} {SHORT}").wait_for()
-        assert page.title().startswith(SHORT)
+        becomes_true(page, "text => document.title.startsWith(text)", SHORT)
         assert harm(page) == [], id
 
 
