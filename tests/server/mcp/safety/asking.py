@@ -16,8 +16,8 @@ from clew.server.mcp.text import RECORDED
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
 
-HERE: Final = "/work/here"
-ELSEWHERE: Final = "/work/elsewhere"
+HERE: Final = "/srv/here"
+ELSEWHERE: Final = "/srv/elsewhere"
 BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 
 

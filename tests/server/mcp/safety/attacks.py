@@ -77,7 +77,7 @@ def fill(store: clew.Store, attack: str) -> clew.Session:
     }
     result = {"type": "tool_result", "tool_use_id": said("call"), "content": said("result")}
     image = {"type": "image", "source": {"type": "url", "url": said("url")}, "title": said("media")}
-    workspace = f"/work/{id_of(said('workspace'))}"
+    workspace = f"/srv/{id_of(said('workspace'))}"
     metadata: Any = {"agent": clip(said("agent")), clip(said("meta")): clip(said("meta"))}
     session = store.create(
         id_of(said("id")), title=clip(said("title")), tags=[id_of(said("tag"))], workspace=workspace,
