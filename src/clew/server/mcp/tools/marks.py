@@ -86,7 +86,9 @@ def remember(view: View, args: RememberArguments) -> MarkAnswer:
         if entry is None:
             raise InvalidError(f"{session.id!r} has no entry there to put a note at")
         if entry.kind == "removed":
-            raise InvalidError("a retention rule removed this entry, and its notes; put it at another one")
+            raise InvalidError(
+                "a retention rule removed this message, so no search would find the note; put it at another one"
+            )
         return session.annotate(entry, **_fields(view, entry, args))
 
     entry = view.store.transact(write)
