@@ -87,7 +87,7 @@ def remember(view: View, args: RememberArguments) -> MarkAnswer:
             raise InvalidError(f"{session.id!r} has no entry there to put a note at")
         if entry.kind == "removed":
             raise InvalidError(
-                "a retention rule removed this message, so no search would find the note; put it at another one"
+                "a retention rule removed this entry, so a search would not find a note at it; take another"
             )
         return session.annotate(entry, **_fields(view, entry, args))
 
