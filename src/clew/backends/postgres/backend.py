@@ -152,8 +152,9 @@ class PostgresBackend(Backend):
         the tables are rewritten (`?scrub=full`); log files and backups keep them as long as they are
         kept.
 
-        StoreBusyError: tables were to be rewritten, and a transaction of the database that began before
-        this did not end. A rewrite keeps the rows that it may still look at, whatever tables it uses."""
+        StoreBusyError: tables were to be rewritten, and a transaction that began before this did
+        not end: one of the database, or one that writes in another database of the server. A rewrite keeps
+        the rows that it may still look at, whatever tables it uses."""
         is_full = self._scrub == "full"
         vacuum = sql.VACUUM_FULL if is_full else sql.VACUUM
         sweep(self.database)
@@ -241,8 +242,8 @@ def _wait_for_older_transactions(connection: ServerConnection) -> None:
         if time.monotonic() > until:
             names = ", ".join(f"{pid} {name!r}" if name else str(pid) for pid, name in older[:5])
             raise StoreBusyError(
-                "what was purged is removed, but transactions of this database that began before may still"
-                f" look at its bytes: server processes {names}. Wait for them or end them, and purge again"
+                "what was purged is removed, but its bytes are kept for transactions that began before"
+                f": server processes {names}. Wait for them or end them, and purge again"
             )
         time.sleep(0.01)
 

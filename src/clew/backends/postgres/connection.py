@@ -11,7 +11,7 @@ import logging
 import os
 import select
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -60,6 +60,7 @@ class ServerConnection(psycopg.Connection[Row]):
     """One connection, in autocommit: statements of ours begin and end transactions."""
 
     patience = 10.0
+    clock: Callable[[], float] = staticmethod(time.monotonic)
     prepares = False
     """The session of the server is ours alone: statements can be prepared, and the search path stays set."""
 
@@ -70,12 +71,12 @@ class ServerConnection(psycopg.Connection[Row]):
     def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
         """The driver wakes several times a second, even when no data came: then look at the clock. A long
         answer may take its time, as long as some of it keeps coming."""
-        heard, cancelled = time.monotonic(), False
+        heard, cancelled = self.clock(), False
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                now = time.monotonic()
+                now = self.clock()
                 if ready and not cancelled:
                     heard = now
                 elif now - heard >= self.patience:

@@ -614,11 +614,13 @@ STORE_ID: Final = "SELECT store FROM {s}.meta"
 HORIZON: Final = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
 OLDER_TRANSACTIONS: Final = (
     "SELECT pid, application_name FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    " AND greatest(age(backend_xid), age(backend_xmin)) > age($1::text::xid)"
+    " WHERE pid <> pg_backend_pid()"
+    " AND greatest(age(backend_xid), CASE WHEN datname = current_database() THEN age(backend_xmin) END)"
+    " > age($1::text::xid)"
     " AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)"
 )
-"""Of this database: what was removed before the horizon, they see still. A vacuum looks at no other row."""
+"""What was removed before the horizon, snapshots of this database see still. Every new one, that of a rewrite
+too, goes back to the oldest transaction that writes in any database. A vacuum looks at no other row."""
 VACUUM: Final = "VACUUM {s}."
 VACUUM_FULL: Final = "VACUUM (FULL) {s}."
 
