@@ -344,8 +344,8 @@ class SqliteBackend(Backend):
                 connections.read_from(connection, path, immutable=immutable)
 
     def _open_for_writing(self) -> None:
-        """Fall back to reading if the file is there and nothing can be written."""
-        connections = self._connections
+        """Fall back to reading if the file was there and nothing can be written."""
+        connections, was_there = self._connections, self.path.is_file()
         try:
             connections.writer = open_writer(self.path, self._level, connections.timeout)
         except ForeignSchemaError as exc:
@@ -355,7 +355,7 @@ class SqliteBackend(Backend):
                 unwritable = isinstance(translate(exc, self.location), UNWRITABLE)
             else:
                 unwritable = exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
-            if not (unwritable and self.path.is_file()):
+            if not (unwritable and was_there):
                 raise
             self._read_only = True
 
