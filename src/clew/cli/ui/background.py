@@ -6,11 +6,13 @@ that was typed further are not needed. The threads end with the process, so that
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from textual.app import App
+from textual.message_pump import MessagePump
 
 from clew.cli.app import Refused, described
 from clew.cli.text import clean
@@ -20,6 +22,12 @@ T = TypeVar("T")
 Job = tuple[Callable[[], Any], Callable[[Any], None]]
 PATIENCE = 2.0
 """Seconds that the end of the program waits for work that is under way."""
+
+
+def after(seconds: float, pump: MessagePump, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    """Call a function of a widget or screen later. A timer of Textual is never called if the machine is busy
+    elsewhere for so long just when it starts."""
+    return asyncio.get_running_loop().call_later(seconds, pump.call_later, callback)
 
 
 class Background:

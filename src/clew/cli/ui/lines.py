@@ -20,6 +20,7 @@ from textual.strip import Strip
 
 from clew.cli.app import Refused, described
 from clew.cli.text import clean
+from clew.cli.ui.background import after
 from clew.cli.ui.view import CursorView
 from clew.errors import ClewError
 
@@ -162,7 +163,7 @@ class Lines(CursorView, Generic[S]):
     def _pause(self) -> None:
         if not self.is_reading:
             self.is_reading = True
-            self.set_timer(0.001, self._go_on)
+            after(0.001, self, self._go_on)
 
     def _go_on(self) -> None:
         self.is_reading = False

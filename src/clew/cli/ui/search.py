@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
@@ -10,12 +11,12 @@ import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.timer import Timer
 from textual.widgets import Input, Static
 
 import clew
 from clew.cli.text import ago, count, flat, one_line, plain
 from clew.cli.ui.actions import Under
+from clew.cli.ui.background import after
 from clew.cli.ui.catalog import Filter
 from clew.cli.ui.keys import ANYWHERE, BACK, LIST, SESSION, KeyBar
 from clew.cli.ui.moves import MovesScreen
@@ -87,7 +88,7 @@ class SearchScreen(MovesScreen):
         self.is_searching = False
         self.early = ""
         """What was typed before there was a line to type in."""
-        self._timer: Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._indexed = (0, 0)
 
     def compose(self) -> ComposeResult:
@@ -121,12 +122,16 @@ class SearchScreen(MovesScreen):
     # -- searching
 
     def on_input_changed(self) -> None:
+        self._stop_waiting()
+        self._timer = after(PAUSE, self, self._search)
+
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
-            self._timer.stop()
-        self._timer = self.set_timer(PAUSE, self._search)
+            self._timer.cancel()
+        self._timer = None
 
     def _search(self) -> None:
-        self._timer = None
+        self._stop_waiting()
         words = self.words = self.input.value.strip()
         if not words:
             self.is_searching = False
