@@ -200,6 +200,7 @@ class Heartbeat:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = weakref.ref(engine)
+        self.clock: Callable[[], float] = time.monotonic
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -228,7 +229,7 @@ class Heartbeat:
             self._due.pop(id(lease), None)
 
     def _schedule(self, lease: HeldLease, wait: float) -> None:
-        self._due[id(lease)] = weakref.ref(lease), time.monotonic() + wait
+        self._due[id(lease)] = weakref.ref(lease), self.clock() + wait
 
     def stop(self) -> None:
         """Idempotent. Leases that are not ended run out."""
@@ -245,7 +246,7 @@ class Heartbeat:
             with self._changed:
                 if self._stopping:
                     return
-                now = time.monotonic()
+                now = self.clock()
                 due = [(key, known) for key, (known, moment) in self._due.items() if moment <= now]
                 if not due:
                     next_beat = min((moment for _, moment in self._due.values()), default=None)

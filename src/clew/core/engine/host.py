@@ -62,6 +62,10 @@ class Host:
         self._offset += wall - expected
         return wall
 
+    def elapsed(self) -> float:
+        """Seconds by a clock that nobody sets, since some moment: for what lasts within this process."""
+        return self._monotonic() / 1_000_000
+
     def moment(self) -> Now:
         """The present by the clock for stamps, and by one that all users of the store share."""
         shared = self._shared()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -69,8 +69,11 @@ class News(msgspec.Struct, frozen=True):
 class Watcher:
     """One who looks again and again. Not for several threads at once."""
 
-    def __init__(self, engine: Engine, after: str | None, every: float) -> None:
+    def __init__(
+        self, engine: Engine, after: str | None, every: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._engine = engine
+        self._clock = clock
         self._wakes = engine.service(Wakes)
         self._every = check_seconds(every, "every", most=LONGEST_PAUSE)
         self._seen: dict[int, _Look] = {}
@@ -82,7 +85,7 @@ class Watcher:
         self._full_took = 0.0
         self._slack = SHORT_SLACK
         self._count = -1
-        self._began = self._ended = time.monotonic()
+        self._began = self._ended = self._clock()
         if after is None:
             self.news()  # what is there already is no news
 
@@ -99,7 +102,7 @@ class Watcher:
 
     def pause(self, seconds: float) -> bool:
         """Wait until it is worth looking again, but at most so long; whether it is."""
-        now = time.monotonic()
+        now = self._clock()
         deadline = now + seconds
         rest = self._ended + max(GAP, SHARE * (self._ended - self._began)) - now
         if rest > 0:
@@ -107,10 +110,10 @@ class Watcher:
         due = self._ended + self._every
         if self._full_at is not None:
             due = min(due, self._full_at)
-        left = min(due, deadline) - time.monotonic()
+        left = min(due, deadline) - self._clock()
         if self._wakes.wait(self._count, max(left, 0)):
             return True
-        is_due = time.monotonic() >= due
+        is_due = self._clock() >= due
         self._is_full = self._is_full or is_due
         return is_due
 
@@ -120,12 +123,12 @@ class Watcher:
 
     def news(self) -> list[News]:
         """The same, with the rows."""
-        self._began = time.monotonic()
+        self._began = self._clock()
         is_full = self._is_full or (self._full_at is not None and self._began >= self._full_at)
         count = self._wakes.count
         newest = min(self._mark, self._engine.now())
         seen, news = self._changes(newest - (SLACK if is_full else self._slack))
-        self._ended = time.monotonic()
+        self._ended = self._clock()
         self._count = count
         if is_full:
             self._seen, self._is_full, self._full_at = seen, False, None

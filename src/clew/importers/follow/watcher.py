@@ -75,15 +75,18 @@ class Watcher:
         on_report: Callable[[ImportReport], None] = lambda _: None,
         on_state: Callable[[Following], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[select.poll, float], None] | None = None,
     ) -> None:
         """`ignored`: files of the store itself, and others of our own. `wake`: where hooks leave word, if not
-        in the usual directory. `on_state` is told after each pass how it stands."""
+        in the usual directory. `on_state` is told after each pass how it stands. `wait` returns when a
+        descriptor is ready or the seconds of `clock` have passed; the default blocks in `poll`."""
         self.following = following
         self._sync = sync
         self._wake = wake
         self._on_report = on_report
         self._on_state = on_state
         self._clock = clock
+        self._sleep = wait or _sleep
         unwatched = [
             os.path.join(root.path, name)
             for root in sync.roots
@@ -196,7 +199,7 @@ class Watcher:
         for fd in (self._bell, files, wakes.fileno()):
             if fd is not None:
                 waiting.register(fd, select.POLLIN)
-        waiting.poll(max(0.0, left) * 1000 + 1 if left > 0 else 0)
+        self._sleep(waiting, max(0.0, left))
         try:
             os.read(self._bell, 4096)
         except BlockingIOError:
@@ -298,6 +301,10 @@ class Watcher:
     def _trouble(self, reason: str, path: str = "") -> None:
         self.following.trouble = Trouble(time.time(), reason, path)
         self._on_state(self.following)
+
+
+def _sleep(waiting: select.poll, seconds: float) -> None:
+    waiting.poll(seconds * 1000 + 1 if seconds else 0)
 
 
 def _is_new(source: ImportedFile) -> bool:
