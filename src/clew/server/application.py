@@ -26,6 +26,7 @@ import msgspec
 
 from clew.aio.bridge import Bridge
 from clew.errors import ClewError
+from clew.model import utc
 from clew.server import problems
 from clew.server.access import audit, shares
 from clew.server.access.browser import cookie_name
@@ -119,7 +120,7 @@ class Server:
         self.settings = settings
         self.router = Router(all_routes(settings))
         self.guard = Guard(settings)
-        self.limits = Limits(settings)
+        self.limits = Limits(settings, store._engine.host)
         self.sign_in = SignIn(store, settings.token)
         self.bridge = store._engine.service(Bridge)
         self._known: dict[str, Session] = {}
@@ -185,7 +186,7 @@ class Server:
         except ClewError as error:
             if sender.has_begun:
                 raise
-            await sender.send_problem(problem_of(error))
+            await sender.send_problem(problem_of(error, utc(self.store._engine.host.now())))
         except _ClientGone:
             done.status = 499
         except Exception:

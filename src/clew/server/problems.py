@@ -110,15 +110,15 @@ class Problem(Exception):
         }
 
 
-def problem_of(error: ClewError) -> Problem:
-    """An error of the library as a problem, with the error's own fields."""
+def problem_of(error: ClewError, now: datetime | None = None) -> Problem:
+    """An error of the library as a problem, with the error's own fields. `now`: by the clock of the store."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     title = _SENTENCE.split((type(error).__doc__ or "").strip(), maxsplit=1)[0]
     headers, fields = {}, fields_of(error)
     if isinstance(error, errors.HeadMovedError):
         fields["head"] = fields["actual"]
     if status in (423, 503):
-        headers["retry-after"] = str(_seconds_until(getattr(error, "expires_at", None)))
+        headers["retry-after"] = str(_seconds_until(getattr(error, "expires_at", None), now))
     return Problem(
         status,
         error.code,
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-def _seconds_until(moment: datetime | None) -> int:
+def _seconds_until(moment: datetime | None, now: datetime | None) -> int:
     if moment is None:
         return 1
-    return max(1, min(60, math.ceil((moment - datetime.now(UTC)).total_seconds())))
+    return max(1, min(60, math.ceil((moment - (now or datetime.now(UTC))).total_seconds())))

@@ -7,7 +7,6 @@ the store cannot be kept from it.
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from clew.server.problems import Problem
 
 if TYPE_CHECKING:
+    from clew.core.engine.host import Host
     from clew.server.access.principal import Principal
     from clew.server.process.settings import Settings
 
@@ -60,7 +60,8 @@ class Buckets:
 class Limits:
     """The limits of one application."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, host: Host) -> None:
+        self._now = host.elapsed
         self._requests = Buckets(settings.rate, settings.burst)
         self._of_shares = Buckets(settings.rate / SHARE, settings.burst / SHARE)
         self._failed = Buckets(SIGN_INS_A_SECOND, settings.sign_ins)
@@ -72,7 +73,7 @@ class Limits:
         if principal.kind == "owner":
             return
         buckets = self._of_shares if principal.kind == "share" else self._requests
-        wait = buckets.take(principal.id, time.monotonic())
+        wait = buckets.take(principal.id, self._now())
         if wait:
             raise _too_many("this caller asks too often", wait)
 
@@ -95,13 +96,13 @@ class Limits:
     def failed(self, client: str) -> None:
         """Count a sign-in that failed; Problem 429 if there were too many from this address. A token that is
         right is never refused because of others that were wrong."""
-        wait = self._failed.take(client, time.monotonic())
+        wait = self._failed.take(client, self._now())
         if wait:
             raise _too_many("too many sign-ins from this address failed", wait)
 
     def check_codes(self, client: str) -> None:
         """Before a one-time code is looked at: guesses are limited, whether they are right or not."""
-        wait = self._failed.wait(client, time.monotonic())
+        wait = self._failed.wait(client, self._now())
         if wait:
             raise _too_many("too many sign-ins from this address failed", wait)
 

@@ -6,7 +6,6 @@ refused by then, in cookies and open streams too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,6 +50,7 @@ class SignIn:
     def __init__(self, store: Store, token: str | None) -> None:
         """`token`: that of the owner; None: the one that is kept for this store."""
         self._store = store
+        self._host = store._engine.host
         self._given = token
         self._own = ""
         self._era = -1
@@ -84,7 +84,7 @@ class SignIn:
                 raise refused("the Authorization header is not of the form `Bearer TOKEN`")
             return self.credential_of(token.strip())
         for text in browser.cookies_in(headers.get("cookie", ""), cookie):
-            found = browser.read_cookie(self._key, text, time.time())
+            found = browser.read_cookie(self._key, text, self.now())
             if found is not None and found.nonce not in self._ended:
                 return Credential(found.id, None, found.until, found.nonce)
         return None
@@ -114,7 +114,7 @@ class SignIn:
 
     def is_valid(self, principal: Principal) -> bool:
         """Whether this caller may still be served: streams ask every second or two."""
-        if principal.expires is not None and principal.expires <= self._now():
+        if principal.expires is not None and principal.expires <= self._host.now():
             return False
         if principal.cookie in self._ended:
             return False
@@ -132,12 +132,12 @@ class SignIn:
         """The value of a cookie for this caller, and for how many seconds."""
         lasts = browser.COOKIE_LASTS
         if principal.expires is not None:
-            lasts = max(0, min(lasts, (principal.expires - self._now()) // _SECOND))
-        return browser.signed_cookie(self._key, principal.id, int(time.time()) + lasts), lasts
+            lasts = max(0, min(lasts, (principal.expires - self._host.now()) // _SECOND))
+        return browser.signed_cookie(self._key, principal.id, int(self.now()) + lasts), lasts
 
     def end_cookie(self, credential: Credential) -> None:
         """Refuse a cookie from now on."""
-        now = int(time.time())
+        now = int(self.now())
         self._ended = {nonce: until for nonce, until in self._ended.items() if until > now}
         if credential.until is not None:
             self._ended[credential.nonce] = credential.until
@@ -145,10 +145,10 @@ class SignIn:
     def take_code(self, code: str, is_own: Callable[[], bool]) -> bool:
         """Whether it is a one-time code of this server, the first time. `is_own`: whether a program of this
         user shows it."""
-        return browser.take_code(self._store.location, code, time.time(), is_own)
+        return browser.take_code(self._store.location, code, self.now(), is_own)
 
     def new_code(self) -> str:
-        return browser.new_code(self._store.location, time.time())
+        return browser.new_code(self._store.location, self.now())
 
     # -- records
 
@@ -158,7 +158,7 @@ class SignIn:
         record = self._record(id)
         if record is None or (token is not None and not is_hash_of(token, record.hash)):
             raise refused()
-        if record.expires is not None and record.expires <= self._now():
+        if record.expires is not None and record.expires <= self._host.now():
             raise refused("the token has expired", next="ask for a new one: clew token add")
         if isinstance(record, TokenRecord):
             return Principal(
@@ -190,7 +190,7 @@ class SignIn:
         if found is not None:  # what is not there is not remembered: made-up ids would fill the memory
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[id] = (time.monotonic(), found)
+            self._known[id] = (self._host.elapsed(), found)
         else:
             self._known.pop(id, None)
         return found
@@ -210,7 +210,7 @@ class SignIn:
 
     def _fresh(self, id: str) -> tuple[float, TokenRecord | ShareRecord | None] | None:
         known = self._known.get(id)
-        return known if known is not None and time.monotonic() - known[0] < FRESH else None
+        return known if known is not None and self._host.elapsed() - known[0] < FRESH else None
 
     def _read(self, id: str) -> TokenRecord | ShareRecord | None:
         with self._store._engine.read() as reader:
@@ -227,8 +227,9 @@ class SignIn:
             row = reader.find_session(share.session)
             return share if row is not None and row.sid == share.sid else None
 
-    def _now(self) -> int:
-        return self._store._engine.host.now()
+    def now(self) -> float:
+        """Seconds since 1970, by the clock of the store."""
+        return self._host.now() / _SECOND
 
 
 def refused(detail: str = "the token is not valid here", *, next: str | None = None) -> Problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -106,6 +107,7 @@ class Hub:
         """`is_current`: whether a caller may still do what it could when its stream began; it may block.
         `most`: streams of one caller."""
         self._engine = engine
+        self._now = engine.host.elapsed
         self._is_current = is_current
         self._most = most
         self._mutex = threading.Lock()
@@ -116,6 +118,8 @@ class Hub:
         self._is_following = False
         """The thread has had its first look."""
         self._is_stopped = False
+        self._checked = -math.inf
+        """When the callers were last asked for, by `_now`."""
 
     @property
     def streams(self) -> int:
@@ -198,28 +202,28 @@ class Hub:
 
     def _has_streams(self) -> bool:
         """Waits a while for the first. False: this thread ends."""
-        deadline = time.monotonic() + LINGER
+        deadline = self._now() + LINGER
         while True:
             with self._mutex:
-                if self._is_stopped or (not self._open and time.monotonic() >= deadline):
+                if self._is_stopped or (not self._open and self._now() >= deadline):
                     self._thread, self._is_following = None, False
                     return False
                 if self._open:
                     return True
                 self._came.clear()
-            self._came.wait(max(deadline - time.monotonic(), 0))
+            self._came.wait(max(deadline - self._now(), 0))
 
     def _follow(self, watcher: Watcher) -> None:
         """Look at the store until there is no stream any more."""
-        checked, is_changed = time.monotonic(), False
+        is_changed = False
         while self._open and not self._is_stopped:
             if watcher.pause(SLICE):
                 is_changed = True
                 news = watcher.news()
                 if news:
                     self._deliver(news)
-            if time.monotonic() - checked >= CHECK:
-                checked, was_changed, is_changed = time.monotonic(), is_changed, False
+            if self._now() - self._checked >= CHECK:
+                self._checked, was_changed, is_changed = self._now(), is_changed, False
                 self._check(was_changed)
 
     def _deliver(self, news: list[News]) -> None:

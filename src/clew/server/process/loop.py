@@ -92,7 +92,7 @@ class Loop(uvicorn.Server):
         assert self._bell is not None
         while not self.should_exit:
             self._set_date()
-            self._state.check(asyncio.get_running_loop().time())
+            self._state.check()
             self._app.metrics.numbers.connections = len(self._state.connections)
             self._on_tick()
             with contextlib.suppress(TimeoutError):
@@ -119,7 +119,7 @@ class Loop(uvicorn.Server):
         while self._state.connections and loop.time() < until:
             for connection in list(self._state.connections):
                 connection.shutdown()
-            self._state.check(loop.time())
+            self._state.check()
             await asyncio.sleep(_LOOK)
         await self._cut_off()
         await self.lifespan.shutdown()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http
 import select
+import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -62,11 +63,13 @@ class State(ServerState):
         limits: Limits,
         *,
         proxied: bool = False,
+        clock: Callable[[], float] = time.monotonic,
         on_refused: Callable[[Connection, int], None] = lambda *_: None,
     ) -> None:
         super().__init__()
         self.limits = limits
         self.proxied = proxied
+        self.clock = clock
         self.on_refused = on_refused
         self.by_address: dict[str, int] = {}
 
@@ -81,8 +84,9 @@ class State(ServerState):
         oldest.transport.close()
         return True
 
-    def check(self, now: float) -> None:
+    def check(self) -> None:
         """End what is too late."""
+        now = self.clock()
         for one in list(self.connections):
             if isinstance(one, Connection):
                 one.check(now)
@@ -125,6 +129,7 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.limits = server_state.limits
+        self._now = server_state.clock
         self.deadline = 0.0
         """For the next request to begin, or for its head to end."""
         self._phase = _Phase.IDLE
@@ -158,7 +163,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        now = self.loop.time()
+        now = self._now()
         self.deadline, self._checked_at = now + self.limits.head_seconds, now
         state = self.server_state
         if self.client is not None and not state.proxied and not self.client[0].startswith(_LOCAL):
@@ -225,7 +230,7 @@ class Connection(HttpToolsProtocol):
         return bool(poll.poll(0))
 
     def pause_writing(self) -> None:
-        self._stalled_since = self.loop.time()
+        self._stalled_since = self._now()
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -290,7 +295,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._begun += 1
         self._phase = _Phase.HEAD
-        self.deadline = self.loop.time() + self.limits.head_seconds
+        self.deadline = self._now() + self.limits.head_seconds
         self._head_bytes = self._hosts = 0
         self._coding = self._length = None
 
@@ -335,7 +340,7 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= self.limits.pipelined:
             self._stop(429, "too_many_pipelined", f"more than {self.limits.pipelined} requests wait")
         self._phase = _Phase.BODY
-        self._body_since, self._body_bytes, self._head_bytes = self.loop.time(), 0, 0
+        self._body_since, self._body_bytes, self._head_bytes = self._now(), 0, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -348,7 +353,7 @@ class Connection(HttpToolsProtocol):
             return  # the body is still to come: `_decline_upgrade`
         super().on_message_complete()
         self._phase = _Phase.IDLE
-        self.deadline = self.loop.time() + self.limits.idle_seconds
+        self.deadline = self._now() + self.limits.idle_seconds
 
     # -- what goes out
 
@@ -363,7 +368,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing() or self._drain_until is not None:
             return
         self.flow.resume_reading()
-        self.deadline = self.loop.time() + self.limits.idle_seconds
+        self.deadline = self._now() + self.limits.idle_seconds
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         elif self._refusal is not None:
@@ -378,7 +383,7 @@ class Connection(HttpToolsProtocol):
         if self._phase is not _Phase.BODY or self.transport.is_closing():
             self.transport.close()
             return
-        self._drain_until = self.loop.time() + self.limits.drain_seconds
+        self._drain_until = self._now() + self.limits.drain_seconds
         self._body_bytes = 0
         self.flow.resume_reading()
         if self.transport.can_write_eof():

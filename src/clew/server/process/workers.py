@@ -80,6 +80,8 @@ class Workers:
         self._signal = 0
         self._failed = False
         self._kill_at = 0.0
+        self._is_orphan = False
+        """In a worker: its parent was killed."""
         self._alive_end, self._held_end = os.pipe()
         self._log = Log(options.log_file, is_quiet=options.quiet, is_threaded=False)
 
@@ -244,10 +246,12 @@ class Workers:
 
             threading.Thread(target=self._watch_parent, args=(process.loop.stop,), daemon=True).start()
             process.run_as_worker(address=self._address, unblock=_WAITED_FOR)
+            if self._is_orphan:  # the parent cannot any more, and this worker writes no numbers any more
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _watch_parent(self, stop: Callable[[], None]) -> None:
         """Its end of the pipe closes when it ends, in whatever way."""
         with suppress(OSError):
             os.read(self._alive_end, 1)
+        self._is_orphan = True
         stop()
-        shutil.rmtree(self._folder, ignore_errors=True)  # the parent cannot any more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -56,7 +56,7 @@ def login(call: Call, body: Login) -> Answer:
     header = set_cookie(
         cookie_name(call.asked.port), cookie, path=_path(call), secure=call.asked.is_https, lasts=lasts
     )
-    ends = datetime.now(UTC) + timedelta(seconds=lasts)
+    ends = datetime.fromtimestamp(call.server.sign_in.now() + lasts, UTC)
     audit.note("signed in", by=principal.name, client=call.client)
     return Answer(value=SignedIn(principal.name, ends), headers={"set-cookie": header})
 
@@ -80,7 +80,7 @@ def new_code(call: Call) -> Code:
     if call.principal.kind != "owner":
         raise Problem(403, "forbidden", "Only the owner's token makes codes", "a code signs in as the owner")
     once = call.server.sign_in.new_code()
-    ends = datetime.now(UTC) + timedelta(seconds=CODE_LASTS)
+    ends = datetime.fromtimestamp(call.server.sign_in.now() + CODE_LASTS, UTC)
     return Code(once, call.url(f"/#once={once}"), ends)
 
 

@@ -53,8 +53,8 @@ class Door:
         self._read_only = read_only
         self._is_checked = is_checked
         self._instance = secrets.token_hex(8)
-        self._held = HeldTransactions(engine.backend)
-        self._outcomes = Outcomes(is_alone=is_alone)
+        self._held = HeldTransactions(engine.backend, engine.host.elapsed)
+        self._outcomes = Outcomes(engine.host.elapsed, is_alone=is_alone)
         self._news = News(engine)
 
     def caller(self, principal: Principal) -> Caller:

@@ -11,7 +11,7 @@ import logging
 import queue
 import secrets
 import threading
-import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
@@ -43,11 +43,14 @@ class _UndoneError(Exception):
 class Held:
     """One transaction, or one snapshot, that stays open."""
 
-    def __init__(self, backend: Backend, caller: Caller, *, is_snapshot: bool) -> None:
+    def __init__(
+        self, backend: Backend, now: Callable[[], float], caller: Caller, *, is_snapshot: bool
+    ) -> None:
         self.id = secrets.token_hex(16)
         self.owner = caller.principal.id
         self.is_over = False
         self._backend = backend
+        self._now = now
         self._caller = caller
         self._is_snapshot = is_snapshot
         self._steps: queue.SimpleQueue[tuple[Step, Future[Answers]] | None] = queue.SimpleQueue()
@@ -112,8 +115,9 @@ class Held:
     """The answer to the step that is under way."""
 
     def _next(self, idle: float, deadline: float) -> tuple[Step, Future[Answers]]:
+        left = deadline - self._now()
         try:
-            found = self._steps.get(timeout=max(min(idle, deadline - time.monotonic()), 0.0))
+            found = self._steps.get(timeout=min(idle, left)) if left > 0 else None
         except queue.Empty:
             raise _UndoneError from None
         if found is None:
@@ -121,7 +125,7 @@ class Held:
         return found
 
     def _serve(self, stepper: Stepper) -> tuple[Future[Answers], Answers]:
-        deadline = time.monotonic() + WHOLE
+        deadline = self._now() + WHOLE
         while True:
             step, answer = self._next(IDLE, deadline)
             if step.end == "undo":
@@ -139,7 +143,7 @@ class Held:
             answer.set_result(_with_id(found, self.id))
 
     def _serve_snapshot(self, reader: Any) -> None:
-        deadline = time.monotonic() + SNAPSHOT_WHOLE
+        deadline = self._now() + SNAPSHOT_WHOLE
         while True:
             step, answer = self._next(SNAPSHOT_IDLE, deadline)
             if step.end:
@@ -165,8 +169,9 @@ def _with_id(found: Answers, id: str) -> Answers:
 class HeldTransactions:
     """All that are open."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, now: Callable[[], float]) -> None:
         self._backend = backend
+        self._now = now
         self._lock = threading.Lock()
         self._open: dict[str, Held] = {}
         self._is_closed = False
@@ -178,7 +183,7 @@ class HeldTransactions:
             mine = sum(held.owner == caller.principal.id for held in self._open.values())
             if self._is_closed or len(self._open) >= MOST or mine >= MOST_OF_ONE:
                 raise StoreBusyError("too many transactions are open on the server; try again")
-            held = Held(self._backend, caller, is_snapshot=is_snapshot)
+            held = Held(self._backend, self._now, caller, is_snapshot=is_snapshot)
             self._open[held.id] = held
             return held
 

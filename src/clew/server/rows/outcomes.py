@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Literal, TypeAlias
 
@@ -17,8 +17,9 @@ MOST: Final = 100_000
 class Outcomes:
     """Remembers commits by the names that clients give them, for some minutes."""
 
-    def __init__(self, *, is_alone: bool = True) -> None:
+    def __init__(self, now: Callable[[], float], *, is_alone: bool = True) -> None:
         """`is_alone`: whatever is committed for a client is committed here, and not by another process."""
+        self._now = now
         self._is_alone = is_alone
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[float, Future[Known]]] = OrderedDict()
@@ -38,12 +39,12 @@ class Outcomes:
             if commit in self._known:
                 return self._known[commit][1]
             answer = self._note(commit)
-            is_sure = self._is_alone and time.monotonic() - self._forgot > KEPT_FOR
+            is_sure = self._is_alone and self._now() - self._forgot > KEPT_FOR
             answer.set_result("undone" if is_sure else "unknown")
             return answer
 
     def _note(self, commit: str) -> Future[Known]:
-        now = time.monotonic()
+        now = self._now()
         answer: Future[Known] = Future()
         self._known[commit] = now, answer
         while self._known:
