@@ -13,6 +13,7 @@
 | `clew.testing.machine` | `make_machine`: compares any backend with a small model of a store |
 | `clew.testing.adapter` | `AdapterConformance`, for adapters to a framework |
 | `clew.testing.importer` | `ImporterConformance`, for readers of another program's files |
+| `clew.testing.rows` | `each_row`, `named`: tables of cases in one test, whose failures name their row |
 | `clew.testing.chain` | `check_store`, `check_chain`: recompute from the log all that is kept beside it |
 
 Nothing is imported here: `chain` is used by processes that need neither pytest nor Hypothesis.

@@ -53,13 +53,11 @@ class ImporterConformance:
     def test_it_knows_its_files_by_their_content(self, path: Path) -> None:
         assert self.reader.recognises(path, _beginning(path))
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"\n", b"plain words\n", b"[]", b"{}\n", b"\xff\x00\x01", b"null"]
-    )
-    def test_it_knows_what_is_none_of_its_files(self, tmp_path: Path, content: bytes) -> None:
+    def test_it_knows_what_is_none_of_its_files(self, tmp_path: Path) -> None:
         strange = tmp_path / "strange.bin"
-        strange.write_bytes(content)
-        assert not self.reader.recognises(strange, content)
+        for content in (b"", b"\n", b"plain words\n", b"[]", b"{}\n", b"\xff\x00\x01", b"null"):
+            strange.write_bytes(content)
+            assert not self.reader.recognises(strange, content), content
 
     def test_the_files_of_a_file_begin_with_it(self, path: Path) -> None:
         assert path in self.reader.files(path) or path.is_dir()

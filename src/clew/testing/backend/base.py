@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -18,15 +19,28 @@ START: Final = 1_750_000_000_000_000
 
 
 class Ticking:
-    """A clock for tests: each look at it is `step` microseconds after the one before."""
+    """A clock for tests: each look at it is `step` microseconds after the one before.
+
+    A test moves it with `clock.now += …` while other threads look: no look takes that back."""
 
     def __init__(self, now: int = START, step: int = 997) -> None:
-        self.now = now
+        self._mutex = threading.Lock()
+        self._now = now
         self.step = step
 
+    @property
+    def now(self) -> int:
+        return self._now
+
+    @now.setter
+    def now(self, now: int) -> None:
+        with self._mutex:
+            self._now = now
+
     def __call__(self) -> int:
-        self.now += self.step
-        return self.now
+        with self._mutex:
+            self._now += self.step
+            return self._now
 
 
 class Conformance:

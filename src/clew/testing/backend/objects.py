@@ -10,6 +10,7 @@ from clew.core.log.digest import DIGEST_SIZE
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 from clew.testing.backend.base import Conformance
+from clew.testing.rows import each_row, named
 
 ALL_BYTES = bytes(range(256))
 
@@ -28,19 +29,19 @@ def add_pack(tx: Transaction, names: list[bytes], content: bytes = b"") -> int:
 class ObjectConformance(Conformance):
     """Packs come back byte for byte, and every object is found where it lies."""
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"x", ALL_BYTES, ALL_BYTES * 4096, b"x" * 2_000_000], ids=lambda c: f"{len(c)} bytes"
-    )
-    def test_a_pack_comes_back_byte_for_byte(self, backend: Backend, content: bytes) -> None:
+    def test_a_pack_comes_back_byte_for_byte(self, backend: Backend) -> None:
         """Raw or compressed, any bytes, any size."""
-        codec, blob = digest.pack(content)
-        with backend.write() as tx:
-            pack = tx.add_pack(codec, blob, len(content), [(a_name(1), 0, len(content))])
-            assert tx.get_pack(pack) == content
-
-        with backend.read() as reader:
-            assert reader.get_pack(pack) == content
-            assert reader.list_packs(0, 9) == [PackInfo(pack, len(content), len(blob), 1)]
+        infos = []
+        for number, content in enumerate((b"", b"x", ALL_BYTES, ALL_BYTES * 4096, b"x" * 2_000_000)):
+            codec, blob = digest.pack(content)
+            with named(f"{len(content)} bytes"):
+                with backend.write() as tx:
+                    pack = tx.add_pack(codec, blob, len(content), [(a_name(number), 0, len(content))])
+                    assert tx.get_pack(pack) == content
+                infos.append(PackInfo(pack, len(content), len(blob), 1))
+                with backend.read() as reader:
+                    assert reader.get_pack(pack) == content
+                    assert reader.list_packs(0, 9) == infos
 
     def test_objects_are_found_where_they_lie(self, backend: Backend) -> None:
         """By name, with pack, offset and size; an empty one too, a name of any bytes, and no other."""
@@ -62,17 +63,17 @@ class ObjectConformance(Conformance):
             assert reader.find_objects(names[3:]) == {names[3]: places[names[3]]}
             assert reader.find_objects([]) == reader.find_objects([a_name(7), b"", b"\0"]) == {}
 
-    @pytest.mark.parametrize("count", [1, 19, 20, 99, 100, 101, 250])
-    def test_many_objects_are_found_with_one_question(self, backend: Backend, count: int) -> None:
+    def test_many_objects_are_found_with_one_question(self, backend: Backend) -> None:
         """However many names, those that are there and no others; a name may be asked for twice."""
-        there = [a_name(2 * number) for number in range(count)]
-        absent = [a_name(2 * number + 1) for number in range(count)]
         with backend.write() as tx:
-            add_pack(tx, there)
-
-            assert set(tx.find_objects(there)) == set(there)
-            assert set(tx.find_objects([*absent, *there, *there])) == set(there)
-            assert tx.find_objects(absent) == {}
+            add_pack(tx, [a_name(2 * number) for number in range(250)])
+            for count in (1, 19, 20, 99, 100, 101, 250):
+                there = [a_name(2 * number) for number in range(count)]
+                absent = [a_name(2 * number + 1) for number in range(count)]
+                with named(f"{count} names"):
+                    assert set(tx.find_objects(there)) == set(there)
+                    assert set(tx.find_objects([*absent, *there, *there])) == set(there)
+                    assert tx.find_objects(absent) == {}
 
     def test_an_object_that_is_there_keeps_its_place(self, backend: Backend) -> None:
         """Two that write the same content at the same time do not move each other's objects."""
@@ -192,7 +193,7 @@ class ObjectConformance(Conformance):
             tx.drop_pack(pack)
             assert tx.writes > added
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("codec", "blob", "size"),
         [(digest.ZSTD, b"no frame", 8), (7, b"x", 1), (digest.RAW, b"xy", 1), (digest.RAW, b"x", 2)],
         ids=["no frame", "unknown codec", "longer", "shorter"],

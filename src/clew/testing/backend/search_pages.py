@@ -16,6 +16,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Conformance, Ticking, say, user
 from clew.testing.backend.search import positions
+from clew.testing.rows import each_row
 
 
 class SearchPageConformance(Conformance):
@@ -219,7 +220,7 @@ class SearchPageConformance(Conformance):
         assert found(since=utc(times[1]), until=utc(times[3])) == [2, 1]
         assert found(since=utc(times[3]), until=utc(times[1])) == []
 
-    @pytest.mark.parametrize(
+    @each_row(
         "wrong",
         [
             {"role": "human"}, {"order": "oldest"}, {"limit": 0}, {"limit": True}, {"limit": 1001},
