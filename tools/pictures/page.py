@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import clew
 from tests.server.conftest import running
+from tests.support.browsers import PATIENCE
 from tools.pictures.demo_store import NOW, make
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 LOOKS: Final = ("light", "dark")
 WIDE: Final = (1440, 900)
 PHONE: Final = (390, 844)
-PATIENCE: Final = 30_000
 
 
 _FONTS: Final = """<?xml version="1.0"?>

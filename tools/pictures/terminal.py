@@ -5,28 +5,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import html
 import io
-import os
-import pty
 import re
 import shlex
 import shutil
-import struct
-import subprocess
-import sys
 import tempfile
-import termios
 from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final, NamedTuple
+from unittest.mock import patch
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+import clew.cli.text
+from tests.cli.inside import run_in_pipes, run_on_terminal
 from tests.home.make import NOW, environment, make_home
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
@@ -49,18 +46,13 @@ SCREENS: Final = {
 PAGE: Final = f"clew export {SESSION} -f html"
 PAGE_SIZE: Final = (1200, 860)
 
-# The clock stands still at the moment after the newest session of the home directory.
-_RUN: Final = f"""
-import datetime, sys
-import clew.cli.text
-class Clock(datetime.datetime):
+
+class _Clock(datetime):
+    """It stands still at the moment after the newest session of the home directory."""
+
     @classmethod
-    def now(cls, tz=None):
-        return datetime.datetime.fromisoformat({NOW.isoformat()!r}).astimezone(tz)
-clew.cli.text.datetime = Clock
-from clew.cli import main
-main(sys.argv[1:])
-"""
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return NOW.astimezone(tz)
 
 
 def recorded_home(place: Path) -> dict[str, str]:
@@ -72,34 +64,19 @@ def recorded_home(place: Path) -> dict[str, str]:
 
 def printed(command: Sequence[str], env: dict[str, str]) -> str:
     """What a command prints into a pipe."""
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN, *command[1:]],
-        env=env, capture_output=True, text=True, encoding="utf-8", cwd=env["HOME"], check=False,
-    )  # fmt: skip
-    if done.returncode not in (0, 1, 3):
-        raise SystemExit(f"{shlex.join(command)}: {done.stderr}")
-    return done.stdout
+    with patch.object(clew.cli.text, "datetime", _Clock):
+        done = run_in_pipes(tuple(command[1:]), env, Path(env["HOME"]))
+    if done.code not in (0, 1, 3):
+        raise SystemExit(f"{shlex.join(command)}: {done.err}")
+    return done.out
 
 
 def shown(screen: Screen, env: dict[str, str]) -> list[str]:
     """The lines that a command prints on a terminal, with their colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, screen.columns, 0, 0))
-    command = [sys.executable, "-c", _RUN, *shlex.split(screen.command)[1:]]
-    with subprocess.Popen(
-        command, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, cwd=env["HOME"]
-    ):
-        os.close(theirs)
-        content = b"".join(iter(lambda: _read(ours), b""))
-    os.close(ours)
-    return content.decode().replace("\r\n", "\n").rstrip("\n").split("\n")[: screen.rows]
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other side is closed
-        return b""
+    words = tuple(shlex.split(screen.command)[1:])
+    with patch.object(clew.cli.text, "datetime", _Clock):
+        done = run_on_terminal(words, env, Path(env["HOME"]), width=screen.columns)
+    return done.out.rstrip("\n").split("\n")[: screen.rows]
 
 
 # -- drawn
