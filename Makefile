@@ -2,11 +2,12 @@
 # Python 3.11 or newer with pip and venv.
 #
 #   make test ARGS="-k rewind"        arguments for pytest
+#   make test ARGS=tests/core         one folder or file, in one process
 #   make test PYTHON=python3.13       another interpreter; .venv is made anew
 
 PYTHON ?= python3
-JOBS   ?= 3
 ARGS   ?=
+JOBS   ?= $(if $(findstring tests/,$(ARGS)),0,3)
 
 VENV   := .venv
 BENCH  := .venv-bench
@@ -15,7 +16,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough faults screens lint fmt bench bench-scale docs-check man page pictures lock clean
+.PHONY: help demo check test test-full test-thorough faults screens lint fmt bench bench-scale docs-check man page pictures lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,10 +24,16 @@ help:  ## show this list
 demo: $(VENV)/.runtime  ## play a small agent's story: checkpoint, rewind, fork, crash, resume
 	@$(PY) examples/demo.py $(ARGS)
 
-test: $(VENV)/.dev  ## run all tests
-	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+check: $(VENV)/.dev  ## run the tests that need no process, socket or browser: after each edit
+	$(PY) -m pytest --tier check -n $(JOBS) --dist worksteal $(ARGS)
 
-test-thorough: $(VENV)/.dev  ## run all tests, on the disk and with every case where `make test` takes a choice
+test: $(VENV)/.dev  ## run the tests of everything a change may break: before each commit
+	$(PY) -m pytest --tier test -n $(JOBS) --dist worksteal $(ARGS)
+
+test-full: $(VENV)/.dev  ## run all tests, on every backend, with other people's clients
+	$(PY) -m pytest --tier full -n $(JOBS) --dist worksteal $(ARGS)
+
+test-thorough: $(VENV)/.dev  ## run all tests, on the disk and with every case where the others take a choice
 	CLEW_THOROUGH=1 $(PY) -m pytest -n $(JOBS) $(ARGS)
 
 screens: $(VENV)/.dev  ## write the screens that tests compare anew; look at the difference then

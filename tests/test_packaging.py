@@ -7,16 +7,26 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import clew
+from tests.cli.processes import Clew
 from tests.docs.pages import ROOT, all_pages
 
 SOURCE = Path(clew.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+
+
+def sources_with(word: str) -> Iterator[tuple[Path, ast.Module]]:
+    """The files of Clew in which a word stands."""
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if word in text:
+            yield path, ast.parse(text)
 
 
 def test_the_command_line_needs_no_extra() -> None:
@@ -29,8 +39,8 @@ def test_a_hint_names_what_pyproject_names() -> None:
     """A package by its own name: the name of Clew itself leads nowhere, or elsewhere, in a public index."""
     known = {one for some in (PROJECT["dependencies"], *EXTRAS.values()) for one in some}
     found = 0
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, tree in sources_with("install"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert "install clew" not in node.value.replace("'", ""), path
                 for hint in re.findall(r"pip install '([^'{}]+)'", node.value):
@@ -50,52 +60,37 @@ def test_pages_name_extras_that_exist() -> None:
             assert set(names.split(",")) <= set(EXTRAS), page
 
 
-@pytest.mark.parametrize("module", ["clew", "clew.cli", "clew.store", "clew.aio"])
-def test_the_server_is_imported_by_nothing_that_does_not_serve(module: str) -> None:
-    """Neither its packages nor those of a store that lies elsewhere."""
+SERVER = ("starlette", "uvicorn", "httptools", "urllib3", "clew.server", "clew.backends.http")
+
+
+def test_the_server_is_imported_by_nothing_that_does_not_serve(tmp_path: Path) -> None:
+    """Neither its packages nor those of a store that lies elsewhere: by no module, help or list."""
     code = f"""
-import sys, clew, {module}
+import sys, clew, clew.cli, clew.store, clew.aio
 clew.Store, clew.AsyncStore
-names = ("starlette", "uvicorn", "httptools", "urllib3", "clew.server", "clew.backends.http")
-print(*(name for name in names if name in sys.modules))
+for words in (["--help"], ["serve", "--help"], ["--store", sys.argv[1], "ls"]):
+    clew.cli.run(words)
+print(*(name for name in {SERVER} if name in sys.modules), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
-def test_help_and_lists_do_not_import_the_server(tmp_path: Path) -> None:
-    code = """
-import sys
-from clew.cli import main
-names = ("starlette", "uvicorn", "httptools", "urllib3", "clew.server", "clew.backends.http")
-try:
-    main(sys.argv[1:])
-finally:
-    print("imported:", *(name for name in names if name in sys.modules))
-"""
-    for words in (["--help"], ["serve", "--help"], ["--store", str(tmp_path / "a.db"), "ls"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
-        )
-        assert done.stdout.splitlines()[-1] == "imported:", (words, done.stderr)
+    clew.open(tmp_path / "a.db").close()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.db")], capture_output=True, text=True, check=True
+    )
+    assert "clew serve" in done.stdout
+    assert done.stderr.split() == []
 
 
 @pytest.mark.parametrize("absent", [["uvicorn", "httptools"], ["httptools"]])
-def test_serving_without_the_extra_says_what_to_install(tmp_path: Path, absent: list[str]) -> None:
-    code = """
-import sys
-for name in sys.argv.pop().split():
-    sys.modules[name] = None
-from clew.cli import main
-main(sys.argv[1:])
-"""
-    words = ["--store", str(tmp_path / "a.db"), "serve", "--port", "0", " ".join(absent)]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
+def test_serving_without_the_extra_says_what_to_install(
+    tmp_path: Path, absent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in absent:
+        monkeypatch.setitem(sys.modules, name, None)
+    done = Clew(tmp_path)("--store", str(tmp_path / "a.db"), "serve", "--port", "0", code=1)
     wanted = [one for one in EXTRAS["server"] if re.split(r"[>=]", one)[0] in absent]
-    assert f"packages are missing: {', '.join(absent)}; pip install" in done.stderr
-    assert re.findall(r"'([^']+)'", done.stderr.partition("pip install")[2]) == wanted
-    assert "Traceback" not in done.stderr
+    assert f"packages are missing: {', '.join(absent)}; pip install" in done.err
+    assert re.findall(r"'([^']+)'", done.err.partition("pip install")[2]) == wanted
+    assert "Traceback" not in done.err
     assert not (tmp_path / "a.db").exists()
 
 
@@ -103,8 +98,8 @@ def test_uuid7_is_called_without_a_time() -> None:
     """Versions of uuid-utils that pip may choose disagree on how a time is passed."""
     calls = [
         node
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for _, tree in sources_with("uuid7(")
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "uuid7"
     ]
     assert len(calls) > 5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import graphlib
 import inspect
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -20,185 +18,46 @@ import clew
 from clew import errors, model
 from clew.model import files, search, transfer
 from clew.testing.backend import BackendConformance, DurableConformance
+from tests.support.rows import each_row
 
-NAMES = [
-    "AsyncRun",
-    "AsyncSession",
-    "AsyncStore",
-    "BackendError",
-    "Branch",
-    "Capabilities",
-    "Change",
-    "Checkpoint",
-    "ClewError",
-    "ConflictError",
-    "Context",
-    "CorruptError",
-    "Entry",
-    "Event",
-    "Head",
-    "HeadMovedError",
-    "Hit",
-    "InvalidError",
-    "KeyReusedError",
-    "LeaseHeldError",
-    "LeaseLostError",
-    "Maintenance",
-    "NotFoundError",
-    "OutcomeUnknownError",
-    "Page",
-    "Retention",
-    "Run",
-    "SearchPage",
-    "Session",
-    "SessionDeletedError",
-    "SessionExistsError",
-    "SessionInfo",
-    "SessionNotFoundError",
-    "Snapshot",
-    "Stats",
-    "Status",
-    "Store",
-    "StoreBusyError",
-    "Tree",
-    "Usage",
-    "UsageTotals",
-    "Watch",
-    "copy",
-    "copy_async",
-    "open",
-    "open_async",
-]
+NAMES = """
+    AsyncRun AsyncSession AsyncStore BackendError Branch Capabilities Change Checkpoint ClewError
+    ConflictError Context CorruptError Entry Event Head HeadMovedError Hit InvalidError KeyReusedError
+    LeaseHeldError LeaseLostError Maintenance NotFoundError OutcomeUnknownError Page Retention Run
+    SearchPage Session SessionDeletedError SessionExistsError SessionInfo SessionNotFoundError Snapshot
+    Stats Status Store StoreBusyError Tree Usage UsageTotals Watch copy copy_async open open_async
+"""
 """What most programs need. Other errors are in `clew.errors`, other values in `clew.model`."""
 
-STORE = [
-    "backup",
-    "capabilities",
-    "clear",
-    "close",
-    "compare",
-    "create",
-    "delete",
-    "delete_snapshot",
-    "diff",
-    "export",
-    "export_pieces",
-    "facets",
-    "find",
-    "finish_restore",
-    "flush",
-    "gc",
-    "get",
-    "get_snapshot",
-    "import_path",
-    "interrupted",
-    "latest",
-    "list",
-    "list_files",
-    "load",
-    "location",
-    "maintain",
-    "pending_restores",
-    "read",
-    "read_file",
-    "redaction",
-    "removals",
-    "repair",
-    "restore",
-    "restore_deleted",
-    "retention",
-    "search",
-    "session",
-    "sessions_with_snapshot",
-    "set_redaction",
-    "set_retention",
-    "snapshot",
-    "snapshots",
-    "stats",
-    "sweep",
-    "sync",
-    "transact",
-    "undo_restore",
-    "usage",
-    "vacuum",
-    "verify",
-    "watch",
-    "watch_files",
-]
+STORE = """
+    backup capabilities clear close compare create delete delete_snapshot diff export export_pieces
+    facets find finish_restore flush gc get get_snapshot import_path interrupted latest list list_files
+    load location maintain pending_restores read read_file redaction removals repair restore
+    restore_deleted retention search session sessions_with_snapshot set_redaction set_retention snapshot
+    snapshots stats sweep sync transact undo_restore usage vacuum verify watch watch_files
+"""
 
-SESSION = [
-    "add_alias",
-    "add_event",
-    "add_events",
-    "add_usage",
-    "annotate",
-    "append",
-    "append_nowait",
-    "attach",
-    "checkpoint",
-    "checkpoints",
-    "clear",
-    "close",
-    "compact",
-    "complete",
-    "context",
-    "count_events",
-    "delete_checkpoint",
-    "delete_document",
-    "delete_var",
-    "documents",
-    "entries",
-    "events",
-    "fail",
-    "file_history",
-    "fork",
-    "get_checkpoint",
-    "get_document",
-    "get_var",
-    "head",
-    "info",
-    "lease",
-    "messages",
-    "moves",
-    "outline",
-    "outside_lease",
-    "redo",
-    "remove_alias",
-    "reopen",
-    "replace",
-    "restore_files",
-    "resume",
-    "rewind",
-    "run",
-    "set_document",
-    "set_summary",
-    "set_var",
-    "start",
-    "status_changes",
-    "summary",
-    "touch",
-    "tree",
-    "truncate",
-    "turn",
-    "undo",
-    "update",
-    "usage",
-    "usage_records",
-    "vars",
-]
+SESSION = """
+    add_alias add_event add_events add_usage annotate append append_nowait attach checkpoint checkpoints
+    clear close compact complete context count_events delete_checkpoint delete_document delete_var
+    documents entries events fail file_history fork get_checkpoint get_document get_var head info lease
+    messages moves outline outside_lease redo remove_alias reopen replace restore_files resume rewind run
+    set_document set_summary set_var start status_changes summary touch tree truncate turn undo update
+    usage usage_records vars
+"""
 
-RUN = sorted([*SESSION, "lost", "renew", "secret"])
+RUN = sorted([*SESSION.split(), "lost", "renew", "secret"])
 
 FACES = [
-    (clew.Store, clew.AsyncStore, STORE),
-    (clew.Session, clew.AsyncSession, SESSION),
+    (clew.Store, clew.AsyncStore, STORE.split()),
+    (clew.Session, clew.AsyncSession, SESSION.split()),
     (clew.Run, clew.AsyncRun, RUN),
 ]
-METHODS = [
-    pytest.param(sync, aio, name, id=f"{sync.__name__}.{name}")
-    for sync, aio, names in FACES
-    for name in names
-]
+each_method = each_row(
+    ("sync", "aio", "name"),
+    [(sync, aio, name) for sync, aio, names in FACES for name in names],
+    ids=lambda row: f"{row[0].__name__}.{row[2]}",
+)
 AT_ONCE = {"append_nowait", "outside_lease", "maintain", "watch_files"}
 """Do not wait, so there is nothing to await."""
 KNOWN = {"location", "capabilities", "lost", "secret"}
@@ -215,7 +74,7 @@ def test_the_public_names_are_these() -> None:
     """A name that comes or goes is a decision: write it here too."""
     found = [name for name in public(clew) if not isinstance(getattr(clew, name), ModuleType)]
 
-    assert sorted(found) == NAMES
+    assert sorted(found) == NAMES.split()
     assert clew.__version__
 
 
@@ -230,7 +89,7 @@ def test_every_error_is_public_and_says_what_it_is() -> None:
     found = {name: value for name, value in classes.items() if value.__module__ == errors.__name__}
 
     assert "LeaseLostError" in found
-    assert {name for name in NAMES if name.endswith("Error")} < set(found)
+    assert {name for name in NAMES.split() if name.endswith("Error")} < set(found)
     assert all(issubclass(error, clew.ClewError) for error in found.values())
     assert all(error.__doc__ for error in found.values())
     assert [
@@ -250,14 +109,14 @@ def test_values_that_come_back_are_frozen() -> None:
     assert all(struct.__struct_config__.frozen for struct in structs)
 
 
-@pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session", "run"])
+@each_row(("sync", "aio", "names"), FACES)
 def test_both_faces_have_the_same_names(sync: type, aio: type, names: list[str]) -> None:
     """`AsyncStore.over` and `blocking` alone have no counterpart: they make the one out of the other."""
     assert public(sync) == names
     assert [name for name in public(aio) if name not in ("over", "blocking")] == names
 
 
-@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+@each_method
 def test_both_faces_take_the_same_arguments(sync: type, aio: type, name: str) -> None:
     """The same parameters in the same order, of the same kind and type, with the same defaults.
     Where the one takes a handle, the other takes its counterpart."""
@@ -274,7 +133,7 @@ def test_both_faces_take_the_same_arguments(sync: type, aio: type, name: str) ->
     ]
 
 
-@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+@each_method
 def test_the_async_face_is_awaited(sync: type, aio: type, name: str) -> None:
     """Methods are coroutines, iterators async ones, properties that read storage are awaitable."""
     first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
@@ -314,7 +173,7 @@ def _awaited(value: property) -> bool:
     return inspect.isclass(origin) and issubclass(origin, Awaitable)
 
 
-@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+@each_method
 def test_both_faces_give_the_same(sync: type, aio: type, name: str) -> None:
     """The same result, but that a session or a store is one of the same face."""
     first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
@@ -337,36 +196,6 @@ def test_opening_takes_the_same_arguments() -> None:
     assert list(inspect.signature(clew.open).parameters.values()) == list(
         inspect.signature(clew.open_async).parameters.values()
     )
-
-
-def test_importing_clew_imports_nothing_else_of_it() -> None:
-    """So that the help of the command line is there at once."""
-    code = (
-        "import clew, sys; print(*(name for name in sys.modules if name[:4] == 'clew' or name == 'msgspec'))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == ["clew"]
-
-
-def test_using_a_store_does_not_import_what_only_some_need() -> None:
-    """Neither asyncio nor a test tool, nor SQLite before a file is opened, nor the engine of files."""
-    unwanted = {
-        "asyncio",
-        "pytest",
-        "hypothesis",
-        "apsw",
-        "clew.files",
-        "clew.model.files",
-        "clew.model.transfer",
-        "clew.core.transfer.copy",
-        "pathspec",
-        "watchfiles",
-    }
-    code = f"import clew, sys; clew.open('memory:').session('s'); print(*{unwanted} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.split() == []
 
 
 def imported(body: list[ast.stmt]) -> Iterator[str]:

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
-from pathlib import Path
+
+import pytest
 
 from clew.adapters.common import NEEDED
 from tests.docs.pages import ROOT
@@ -23,73 +24,79 @@ FRAMEWORKS = {
     "strands": ("strands", "strands"),
 }
 
-BEGIN = "import importlib, importlib.metadata, json, sys"
-ABSENT = """
+PROGRAM = """
+import importlib, importlib.metadata, json, sys
+frameworks, needed, folder = json.loads(sys.argv[1])
 known = importlib.metadata.version
+
 def version(name):
-    if name in sys.argv[2]:
+    if name in needed:
         raise importlib.metadata.PackageNotFoundError(name)
     return known(name)
+
+def told():
+    said = {}
+    for adapter in frameworks:
+        for name in [name for name in sys.modules if name.startswith("clew.adapters")]:
+            del sys.modules[name]
+        try:
+            importlib.import_module(f"clew.adapters.{adapter}")
+        except ImportError as error:
+            said[adapter] = str(error)
+    return said
+
+tops = [module.partition(".")[0] for module, _ in frameworks.values()]
+sys.modules.update(dict.fromkeys(tops))
 importlib.metadata.version = version
-for package, _ in json.loads(sys.argv[1]).values():
-    sys.modules[package.partition(".")[0]] = None
-"""
-OLD = "sys.path.insert(0, sys.argv[2])"
-END = """
-said = {}
-for adapter in json.loads(sys.argv[1]):
-    try:
-        importlib.import_module(f"clew.adapters.{adapter}")
-    except ImportError as error:
-        said[adapter] = str(error)
-print(json.dumps(said))
+missing = told()
+importlib.metadata.version = known  # it is installed, and its modules are not there
+broken = told()
+for top in tops:
+    del sys.modules[top]
+sys.path.insert(0, folder)
+print(json.dumps({"missing": missing, "broken": broken, "old": told()}))
 """
 
 
-def told(circumstance: str, given: str) -> dict[str, str]:
-    code = f"{BEGIN}\n{circumstance}\n{END}"
-    command = [sys.executable, "-c", code, json.dumps(FRAMEWORKS), given]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    said: dict[str, str] = json.loads(done.stdout)
-    assert set(said) == set(FRAMEWORKS)
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What each adapter says when its framework is missing, broken, or of version 0.0.7."""
+    folder = tmp_path_factory.mktemp("old")
+    for module, extra in FRAMEWORKS.values():
+        package = folder.joinpath(*module.split("."))
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        about = folder / f"{NEEDED[extra][0].replace('-', '_')}-0.0.7.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NEEDED[extra][0]}\nVersion: 0.0.7\n")
+    given = json.dumps([FRAMEWORKS, [package for package, _ in NEEDED.values()], str(folder)])
+    done = subprocess.run([sys.executable, "-c", PROGRAM, given], capture_output=True, text=True, check=True)
+    said: dict[str, dict[str, str]] = json.loads(done.stdout)
+    assert all(set(one) == set(FRAMEWORKS) for one in said.values())
+    assert str(folder) not in done.stdout
     return said
 
 
-def test_the_extra_of_a_framework_that_is_missing_is_named() -> None:
-    said = told(ABSENT, " ".join(package for package, _ in NEEDED.values()))
-
+def test_the_extra_of_a_framework_that_is_missing_is_named(told: dict[str, dict[str, str]]) -> None:
     for adapter, (_, extra) in FRAMEWORKS.items():
-        assert f": pip install '{'>='.join(NEEDED[extra])}'" in said[adapter]
-        assert "is installed" not in said[adapter]
+        assert f": pip install '{'>='.join(NEEDED[extra])}'" in told["missing"][adapter]
+        assert "is installed" not in told["missing"][adapter]
 
 
-def test_a_framework_that_is_too_old_is_told_by_both_versions(tmp_path: Path) -> None:
-    for module, extra in FRAMEWORKS.values():
-        folder = tmp_path.joinpath(*module.split("."))
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").touch()
-        about = tmp_path / f"{NEEDED[extra][0].replace('-', '_')}-0.0.7.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NEEDED[extra][0]}\nVersion: 0.0.7\n")
-
-    said = told(OLD, str(tmp_path))
-
+def test_a_framework_that_is_too_old_is_told_by_both_versions(told: dict[str, dict[str, str]]) -> None:
     for adapter, (_, extra) in FRAMEWORKS.items():
         package, needed = NEEDED[extra]
-        assert f"needs {package} {needed} or newer, and 0.0.7 is installed (" in said[adapter]
-        assert said[adapter].endswith(f"): pip install --upgrade '{package}>={needed}'")
-        assert str(tmp_path) not in said[adapter]
+        said = told["old"][adapter]
+        assert f"needs {package} {needed} or newer, and 0.0.7 is installed (" in said
+        assert said.endswith(f"): pip install --upgrade '{package}>={needed}'")
 
 
-def test_a_framework_that_is_broken_is_not_called_old() -> None:
-    said = told(ABSENT, "")  # it is installed, and its modules are not there
-
+def test_a_framework_that_is_broken_is_not_called_old(told: dict[str, dict[str, str]]) -> None:
     for adapter, (_, extra) in FRAMEWORKS.items():
         package = NEEDED[extra][0]
-        assert said[adapter].startswith(
-            f"{package} {version(package)} is installed, but cannot be imported ("
-        )
-        assert said[adapter].endswith(f"): pip install --force-reinstall {package}")
+        said = told["broken"][adapter]
+        assert said.startswith(f"{package} {version(package)} is installed, but cannot be imported (")
+        assert said.endswith(f"): pip install --force-reinstall {package}")
 
 
 def test_what_is_needed_is_what_the_package_asks_for() -> None:

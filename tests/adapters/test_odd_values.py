@@ -29,6 +29,8 @@ from clew.adapters.openai_agents import ClewSession
 from clew.adapters.pydantic_ai import ClewConversationStore
 from clew.adapters.strands import ClewSessionRepository
 from clew.testing.adapter import run
+from tests.adapters.langgraph.talk import one_node
+from tests.support.rows import each_row
 
 LAKE: dict[str, Any] = {"app_name": "birds", "user_id": "ann", "session_id": "lake"}
 EVENT: Any = Event
@@ -87,9 +89,9 @@ async def in_a_session_of_agent_framework(store: clew.Store, value: Any) -> Any:
 
 
 async def in_langgraph(store: clew.Store, value: Any) -> Any:
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda state: {"messages": [AIMessage("hi", additional_kwargs={"x": value})]})
-    builder.add_edge(START, "model")
+    builder = one_node(
+        MessagesState, "model", lambda state: {"messages": [AIMessage("hi", additional_kwargs={"x": value})]}
+    )
     graph = builder.compile(checkpointer=ClewSaver(store))
     config: Any = {"configurable": {"thread_id": "talk"}}
     graph.invoke({"messages": []}, config)
@@ -167,8 +169,8 @@ async def to_claude(store: clew.Store, value: Any) -> None:
     await ClewSessionStore(store).append({"project_key": "a", "session_id": "b"}, [line])
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=repr)
-@pytest.mark.parametrize("give", [to_openai_agents, to_claude])
+@each_row("value", [math.nan, math.inf, -math.inf])
+@each_row("give", [to_openai_agents, to_claude])
 def test_messages_that_are_json_already_are_refused_with_the_place_of_such_a_number(
     give: Keeping, value: float
 ) -> None:
@@ -232,7 +234,7 @@ def test_an_event_with_half_a_surrogate_pair_that_is_sent_again_is_kept_once() -
         assert found.state == {"x": "half \ufffd"}
 
 
-@pytest.mark.parametrize("odd", ["__clew_float__", 1, None, {"a": 1}, "inF"], ids=repr)
+@each_row("odd", ["__clew_float__", 1, None, {"a": 1}, "inF"])
 def test_an_object_that_only_looks_like_such_a_number_is_left_as_it_is(odd: Any) -> None:
     value = {"a": [{"__clew_float__": odd}], "b": {"__clew_float__": "nan", "c": 1}}
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +12,8 @@ import pytest
 import clew
 from clew.backends.registry import masked, masked_addresses, may_hold_password
 from clew.errors import ClewError
+from tests.cli.inside import run_in_pipes
+from tests.support.rows import each_row
 
 SECRET = "hunter2"
 
@@ -79,7 +78,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
             waiting += [one.__cause__, one.__context__]
 
 
-@pytest.mark.parametrize("address", MISTYPED)
+@each_row("address", MISTYPED)
 def test_s25_a_password_is_in_no_error_of_a_mistyped_address(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,21 +94,12 @@ def test_s25_a_password_is_in_no_error_of_a_mistyped_address(
 
 
 def run(*args: str, home: Path, address: str | None = None) -> str:
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-m", "clew", *args],
-        env={**environment, "HOME": str(home), **({"CLEW_STORE": address} if address else {})},
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout + done.stderr
+    environment = {"HOME": str(home), **({"CLEW_STORE": address} if address else {})}
+    done = run_in_pipes(args, environment, home)
+    return done.out + done.err
 
 
-@pytest.mark.parametrize("address", [MISTYPED[1], MISTYPED[3]])
+@each_row("address", [MISTYPED[1], MISTYPED[3]])
 def test_s25_no_command_prints_it(address: str, tmp_path: Path) -> None:
     for args in (["doctor", "--json"], ["import", "--scan"]):
         assert SECRET not in run(*args, home=tmp_path, address=address)
@@ -123,7 +113,7 @@ def test_s25_an_address_in_the_wrong_place_of_a_command_is_not_repeated(tmp_path
         assert SECRET not in told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "shown"),
     [
         ("postgres://u:p@ss@host", "postgres://u:***@host"),
@@ -139,7 +129,7 @@ def test_what_may_be_a_password_is_masked(address: str, shown: str) -> None:
     assert masked(address) == shown
 
 
-@pytest.mark.parametrize("path", ["a.db", "C:\\Users\\me@home\\a.db", "dir/a@b.db", "a:b.db", "monkey.db"])
+@each_row("path", ["a.db", "C:\\Users\\me@home\\a.db", "dir/a@b.db", "a:b.db", "monkey.db"])
 def test_a_path_is_a_path(path: str) -> None:
     assert not may_hold_password(path)
 

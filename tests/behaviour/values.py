@@ -10,8 +10,6 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 ONE_DAY: Final = timedelta(days=1)
-PATIENCE: Final = 30
-"""Seconds until a test gives up on what must come."""
 
 BAD_IDS: dict[str, Any] = {
     "empty": "",

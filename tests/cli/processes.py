@@ -1,38 +1,19 @@
-"""The command line as a real process: into pipes, or on a pseudo-terminal."""
+"""The command line with a store of its own: inside the test's process, or as one of its own."""
 
 from __future__ import annotations
 
-import fcntl
-import json
+import itertools
 import os
-import pty
-import struct
+import re
+import shlex
 import subprocess
 import sys
-import termios
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+
+from tests.cli.inside import Done, run_in_pipes, run_on_terminal
 
 COMMAND = [sys.executable, "-m", "clew"]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def rows(self) -> list[list[str]]:
-        return [line.split("\t") for line in self.lines]
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines]
 
 
 class Clew:
@@ -48,15 +29,59 @@ class Clew:
         }
         self.env = {**kept, "HOME": str(home), "CLEW_STORE": str(self.store), "TZ": "UTC", "LANG": "C.UTF-8"}
 
-    def __call__(self, *args: str, code: int = 0, env: dict[str, str] | None = None) -> Done:
+    def __call__(
+        self,
+        *args: str,
+        code: int = 0,
+        env: Mapping[str, str] | None = None,
+        given: bytes | Path | None = None,
+    ) -> Done:
         """Run it with pipes on all sides; `code` is how it must end."""
+        done = run_in_pipes(args, {**self.env, **(env or {})}, self.home, given)
+        assert done.code == code, done
+        return done
+
+    def on_terminal(
+        self, *args: str, width: int = 80, typed: str = "", env: Mapping[str, str | None] | None = None
+    ) -> Done:
+        """Run it on a terminal; standard output and error come together. None removes a variable."""
+        return run_on_terminal(args, {**self.env, **(env or {})}, self.home, width=width, typed=typed)
+
+    def type(self, line: str, directory: Path | None = None) -> Done:
+        """A line of a page, as a shell takes it: only `clew` runs in here, and its output goes on into files
+        and other programs."""
+        done = Done(0, "", "")
+        for part in line.split("; "):
+            words = [re.sub(r"^(\w+=)?~/", rf"\1{self.home}/", word) for word in shlex.split(part)]
+            given = list(itertools.takewhile(lambda word: "=" in word, words))
+            command, behind = _parted(words[len(given) :])
+            if command[0] == "clew":
+                env = {**self.env, **dict(word.split("=", 1) for word in given)}
+                done = run_in_pipes(tuple(command[1:]), env, directory or self.home)
+            else:
+                behind = command
+            if behind[:1] in ([">"], [">>"]):
+                with open(behind[1], "a" if behind[0] == ">>" else "w", encoding="utf-8") as file:
+                    file.write(done.out)
+            elif behind and done.code == 0:
+                script = shlex.join(behind).replace("'|'", "|").removeprefix("| ")
+                ran = subprocess.run(
+                    ["sh", "-c", script], input=done.out, capture_output=True, text=True, check=False
+                )
+                done = Done(ran.returncode, ran.stdout, ran.stderr)
+            assert done.code == 0, (line, done)
+        return done
+
+    # -- as a process of its own
+
+    def process(self, *args: str, code: int = 0, env: Mapping[str, str] | None = None) -> Done:
+        """The same as a call, for what ends, replaces or outlives a process."""
         done = subprocess.run(
             [*COMMAND, *args],
             env={**self.env, **(env or {})},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
             check=False,
         )
         result = Done(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -74,37 +99,8 @@ class Clew:
             text=True,
         )
 
-    def on_terminal(
-        self, *args: str, width: int = 80, typed: str = "", env: Mapping[str, str | None] | None = None
-    ) -> Done:
-        """Run it on a pseudo-terminal; standard output and error come together. None removes a variable."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        # A terminal with colours, no pager: a test has no keys to press in one.
-        wanted = {**self.env, "TERM": "xterm-256color", "PAGER": "cat", **(env or {})}
-        process = subprocess.Popen(
-            [*COMMAND, *args],
-            env={name: value for name, value in wanted.items() if value is not None},
-            cwd=self.home,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        try:
-            os.write(ours, typed.encode())
-            printed = b"".join(iter(lambda: _read(ours), b""))
-            code = process.wait(timeout=60)
-        finally:
-            process.kill()
-            process.wait()
-            os.close(ours)
-        return Done(code, printed.decode().replace("\r\n", "\n"), "")
 
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other side is closed
-        return b""
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """A command, and where its output goes."""
+    at = next((at for at, word in enumerate(words) if word in ("|", ">", ">>")), len(words))
+    return words[:at], words[at:]

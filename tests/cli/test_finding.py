@@ -72,22 +72,3 @@ def test_shown_ids_are_unique_and_can_be_typed(cli: Clew) -> None:
     for text in shown:
         [whole] = [id for id in made if id.startswith(text)]
         assert whole == meant(cli, text)
-
-
-def test_ls_filters_by_status_tag_workspace_and_metadata(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("a", tags=["x", "y"], workspace=cli.home, metadata={"chat": "42"})
-        store.session("b", tags=["x"]).close()
-    wanted = {
-        ("--tag", "x"): ["b", "a"],
-        ("--tag", "x", "--tag", "y"): ["a"],
-        ("--status", "closed"): ["b"],
-        ("--workspace", str(cli.home)): ["a"],
-        ("--here",): ["a"],
-        ("--where", 'chat="42"'): ["a"],
-        ("--where", "chat=forty"): [],
-        ("-n", "1"): ["b"],
-        ("-n", "0"): ["b", "a"],
-    }
-    for args, ids in wanted.items():
-        assert ids == [row[0] for row in cli("ls", *args).rows], args

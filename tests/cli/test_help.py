@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from clew.cli.help.pages import ADDRESSES, ENVIRONMENT, EXIT_CODES, Page, all_pa
 from tests.cli.processes import Clew
 from tests.cli.reference import BEGIN, END, reference
 from tests.docs.pages import DOCS
+from tests.support.rows import each_row
 
 PAGES = list(all_pages(cli))
 
@@ -33,9 +33,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
         "assert loaded <= {'clew.cli.app', 'clew.cli.help', 'clew.cli.help.pages'}, loaded\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
     for name, place in COMMANDS.items():
         assert f"  {name} " in done.stdout
@@ -52,7 +50,7 @@ def test_a_listing_for_a_pipe_does_not_wait_for_what_draws_on_terminals(story: C
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "--store", str(story.store), "ls"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (0, "") == (done.returncode, done.stderr)
 
@@ -66,7 +64,7 @@ def test_clew_alone_fits_a_screen_and_names_every_command(cli: Clew) -> None:
     assert "clew help lists the commands" in shown.out
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+@each_row("page", PAGES, ids=lambda page: page.path)
 def test_a_page_is_complete_and_in_plain_words(page: Page) -> None:
     """The imperative, in one line that fits beside the names; every option has a text; examples that fit."""
     assert re.fullmatch(r"[A-Z][a-z]+\b.{0,60}", page.summary), page.summary
@@ -82,18 +80,18 @@ def test_a_page_is_complete_and_in_plain_words(page: Page) -> None:
         assert "  " not in example.text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_help_fits_the_terminal(page: Page, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a command that is typed may be wider than a very narrow terminal: it is never broken in a word."""
     monkeypatch.setenv("COLUMNS", str(width))
-    words = {word for one in page.examples for word in one.typed.split()} | set(page.usage.split())
-    for line in [*help_text(page).splitlines(), *help_text(page, short=True).splitlines()]:
-        assert line == line.rstrip()
-        assert len(line) <= min(width, 80) or any(word in words for word in line.split()), line
+    for page in PAGES:
+        words = {word for one in page.examples for word in one.typed.split()} | set(page.usage.split())
+        for line in [*help_text(page).splitlines(), *help_text(page, short=True).splitlines()]:
+            assert line == line.rstrip(), page.path
+            assert len(line) <= min(width, 80) or any(word in words for word in line.split()), line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+@each_row("page", PAGES, ids=lambda page: page.path)
 def test_the_examples_of_a_command_can_be_parsed(page: Page) -> None:
     """Every option in an example exists."""
     inner = [one for one in PAGES if one.path.startswith(page.path)]
@@ -176,14 +174,7 @@ def test_exit_codes_in_the_reference_are_those_of_the_code() -> None:
     page = (DOCS / "reference" / "command-line.md").read_text("utf-8")
     table = page.split("## Exit codes")[1].split("##")[0]
     codes = [int(line.split("|")[1]) for line in table.splitlines() if line[2:3].isdigit()]
-    known = (
-        app.OK,
-        app.ERROR,
-        app.USAGE,
-        app.PARTLY,
-        app.INTERRUPTED,
-        app.CLOSED_PIPE,
-    )
+    known = (app.OK, app.ERROR, app.USAGE, app.PARTLY, app.INTERRUPTED, app.CLOSED_PIPE)
     assert list(known) == codes == [code for code, _ in EXIT_CODES]
 
 
@@ -192,11 +183,6 @@ def test_options_may_stand_before_or_behind_the_command(story: Clew) -> None:
     expected = story("ls", "--json").out
     for args in (["--json", "ls"], ["--store", store, "ls", "--json"], ["ls", "-s", store, "--json"]):
         assert expected == story(*args, env={"CLEW_STORE": "nowhere.db"} if store in args else None).out
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_are_those_of_the_shell(cli: Clew, shell: str) -> None:
-    assert "_CLEW_COMPLETE" in cli("completion", shell).out
 
 
 def test_names_are_completed(cli: Clew) -> None:
@@ -226,9 +212,3 @@ def test_versions_are_told(cli: Clew) -> None:
 def test_modules_of_commands_are_all_there() -> None:
     for name, place in COMMANDS.items():
         assert hasattr(import_module(f"clew.cli.{place.module}"), f"{name}_command")
-
-
-def test_the_demo_ends_well_and_leaves_nothing(cli: Clew) -> None:
-    done = cli("demo", env={"TMPDIR": str(cli.home)})
-    assert "the thread is whole" in done.out
-    assert [] == os.listdir(cli.home)

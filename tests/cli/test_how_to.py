@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-import sys
+from pathlib import Path
+
+import pytest
 
 import clew
 from tests.cli.golden import settled
@@ -16,31 +16,24 @@ NOT_HERE = ("--scan", "-f login", "jq")
 """What needs other programs, files of the user, or a key to be pressed."""
 
 
-def test_the_commands_of_the_page_do_what_it_says(cli: Clew) -> None:
+def typed(page: Path) -> list[str]:
+    """The lines for a shell, without their comments."""
+    lines = [line for block in blocks(page, "bash") for line in block.code.splitlines()]
+    return [line.partition("  #")[0] for line in lines if not any(word in line for word in NOT_HERE)]
+
+
+def test_the_commands_of_the_page_do_what_it_says(cli: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
     [code] = blocks(PAGE, "python")
     work = cli.home / "work"
     work.mkdir()
-    subprocess.run([sys.executable, "-c", code.code], env=cli.env, cwd=work, check=True, capture_output=True)
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("CLEW_STORE", str(cli.store))
+    exec(code.code, {"__name__": "page"})  # noqa: S102 (our own page)
     [drawing] = blocks(PAGE, "text")
-    typed = [
-        line.split("  # ")[0].split("    #")[0] for b in blocks(PAGE, "bash") for line in b.code.splitlines()
-    ]
-    for line in typed:
-        if any(word in line for word in NOT_HERE):
-            continue
-        command = line.replace("clew ", f"{shlex.quote(sys.executable)} -m clew ", 1)
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=cli.env,
-            cwd=work,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert 0 == done.returncode, (line, done)
+    for line in typed(PAGE):
+        shown = cli.type(line, work).out
         if "--graph" in line:
-            assert settled(drawing.code) == settled(done.stdout.rstrip("\n"))
+            assert settled(drawing.code) == settled(shown.rstrip("\n"))
 
 
 def test_files_of_a_home_directory_are_refused_with_what_to_type(cli: Clew) -> None:
@@ -60,14 +53,8 @@ def test_the_commands_that_set_it_up_do_what_the_page_says(cli: Clew) -> None:
     with clew.open(cli.home / "agents.db") as store:
         store.session("here")
     del cli.env["CLEW_STORE"]
-    for block in blocks(page, "bash"):
-        for line in block.code.splitlines():
-            typed = line.split("  # ")[0].replace("clew ", f"{shlex.quote(sys.executable)} -m clew ", 1)
-            typed = typed.replace("; clew", f"; {shlex.quote(sys.executable)} -m clew")
-            done = subprocess.run(
-                ["bash", "-c", typed], env=cli.env, cwd=cli.home, capture_output=True, text=True, check=False
-            )
-            assert 0 == done.returncode, (line, done)
+    for line in typed(page):
+        cli.type(line)
     told = cli("config").out
     assert f"store\t{cli.home}/agents.db\t{cli.home}/.config/clew/config.toml:1" in told
     assert "color\tauto\tdefault" in told

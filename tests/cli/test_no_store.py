@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import clew
-from clew.cli import COMMANDS, run
+from clew.cli import COMMANDS
 from tests.cli.commands.test_import import CLAUDE
-from tests.cli.processes import COMMAND, Clew
+from tests.cli.processes import Clew
+from tests.support.rows import each_row, named
 
 NOTHING = {
     "notes.txt": "not a session",
@@ -29,9 +28,9 @@ def claude(place: Path, *more: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", NOTHING)
+@each_row("name", NOTHING)
 def test_an_import_of_nothing_makes_no_store(cli: Clew, name: str) -> None:
-    folder = cli.home / "from"
+    folder = cli.home / f"from {name}"
     folder.mkdir()
     (folder / name).write_text(NOTHING[name])
     for path in (folder, folder / name):
@@ -72,22 +71,18 @@ MAKE_STORES = {"import", "sync", "watch", "serve", "mcp", "snapshot", "demo"}
 NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in MAKE_STORES | NEED_NONE])
 @pytest.mark.parametrize("kind", ["absent", "an empty file", "an empty directory"])
-def test_a_command_without_a_store_makes_none(
-    tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "agents.db"
+def test_a_command_without_a_store_makes_none(cli: Clew, kind: str) -> None:
     if kind == "an empty file":
-        place.touch()
+        cli.store.touch()
     elif kind == "an empty directory":
-        place.mkdir()
-    monkeypatch.setenv("CLEW_STORE", str(place))
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    assert run([name, *ARGUMENTS.get(name, [])]) == 1
-    assert "no store at" in capsys.readouterr().err
-    assert sorted(tmp_path.rglob("*")) == before
+        cli.store.mkdir()
+    before = sorted(cli.home.rglob("*"))
+    for name in COMMANDS:
+        if name not in MAKE_STORES | NEED_NONE:
+            with named(name):
+                assert "no store at" in cli(name, *ARGUMENTS.get(name, []), code=1).err
+                assert sorted(cli.home.rglob("*")) == before
 
 
 def test_what_is_left_out_is_named_and_ends_with_1(cli: Clew) -> None:
@@ -99,30 +94,3 @@ def test_what_is_left_out_is_named_and_ends_with_1(cli: Clew) -> None:
     assert ["new"] == [row[0] for row in done.rows]
     with clew.open(cli.store) as store:
         assert len(store.list()) == 1
-
-
-def test_one_of_several_paths_that_can_not_be_imported_ends_with_1(cli: Clew) -> None:
-    claude(cli.home / "from")
-    (cli.home / "notes.txt").write_text("no session")
-    assert "1 session new" in cli("import", "notes.txt", "from", code=1).err
-
-
-def test_a_pipe_is_refused_and_not_waited_for(cli: Clew) -> None:
-    os.mkfifo(cli.home / "pipe")
-    assert "is a pipe that may never end; clew import -" in cli("import", "pipe", code=1).err
-    done = subprocess.run(
-        [*COMMAND, "import", "/dev/stdin"],
-        input=b"",
-        env=cli.env,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, b"nothing in standard input" in done.stderr) == (1, True)
-
-
-def test_a_wrong_format_is_said_and_makes_no_session(cli: Clew) -> None:
-    file = claude(cli.home / "from")
-    done = cli("import", str(file), "--format", "codex", code=1)
-    assert "its format is claude-code, not codex" in done.err
-    assert not cli.store.exists()

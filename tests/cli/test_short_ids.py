@@ -13,6 +13,7 @@ from clew.cli.names import beginnings, meant, short_id, short_ids
 from clew.cli.store import deleted_id, session_of
 from clew.errors import SessionDeletedError, SessionNotFoundError
 from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
 UUID = "0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8"
 NEAR = "0b1c2d3e-4fff-4a61-8b72-93a4b5c6d7e8"
@@ -30,7 +31,7 @@ def found(store: clew.Store, text: str) -> list[str]:
         return [one.id for one in meant(reader, text)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("id", "short"),
     [
         (f"claude-code:{UUID}", "0b1c2d3e"),

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.cli.golden import are_written
 from tests.cli.terminal import Running, Terminal
 from tests.home.make import make_home
@@ -21,7 +19,7 @@ from tests.home.make import make_home
 ROOT: Final = Path(__file__).parents[2]
 SCREENS: Final = Path(__file__).parent / "screens" / "path"
 SESSION: Final = "4be70e2a"
-_ENTRY: Final = re.compile(r"(?<![\w-])[0-9a-f]{4,8}(?=\.\d+\b)")
+_NAMES: Final = re.compile(r"(?<![\w-])[0-9a-f]{4,8}(?=\.\d+\b)")
 _HIT: Final = re.compile(r"^(\S+@\S+)", re.MULTILINE)
 _COMMAND: Final = re.compile(r"^(clew .*?)(?:\s+#|$)", re.MULTILINE)
 
@@ -52,29 +50,37 @@ def walk(terminal: Terminal) -> Iterator[tuple[str, str, str]]:
 
 
 def look_around(ui: Running) -> Iterator[tuple[str, str, str]]:
-    yield "14-ui", "clew ui", ui.wait_for("Fix the login bug")
+    def seen(name: str, command: str, words: str) -> tuple[str, str, str]:
+        kept = _NAMES.sub("NAME", _kept().get(name, ""))
+        screen = ui.wait_for(words, lambda shown: _NAMES.sub("NAME", f"$ {command}\n{shown}") == kept)
+        return name, command, screen
+
+    yield seen("14-ui", "clew ui", "Fix the login bug")
     ui.type("?")
-    yield "15-ui-help", "clew ui, ?", ui.wait_for("help")
+    yield seen("15-ui-help", "clew ui, ?", "help")
     ui.type("\x1b")
-    ui.wait_for("Fix the login bug")
+    ui.wait(lambda: "Fix the login bug" in ui.text)
     ui.type("\r")
-    yield "16-ui-session", "clew ui, Enter", ui.wait_for("capital letters in their")
+    yield seen("16-ui-session", "clew ui, Enter", "capital letters in their")
     ui.type("q")
     ui.wait(lambda: ui.is_over)
 
 
+def _kept() -> dict[str, str]:
+    return {file.stem: file.read_text("utf-8") for file in sorted(SCREENS.glob("*.txt"))}
+
+
 def settled(screens: dict[str, str]) -> dict[str, str]:
     """With the same letters where every run has others: the names of branches."""
-    names = dict.fromkeys(name for screen in screens.values() for name in _ENTRY.findall(screen))
+    names = dict.fromkeys(name for screen in screens.values() for name in _NAMES.findall(screen))
     letters = {name: f"{number:0{len(name)}}" for number, name in enumerate(names, 1)}
 
     def settle(screen: str) -> str:
-        return _ENTRY.sub(lambda found: letters[found[0]], screen)
+        return _NAMES.sub(lambda found: letters[found[0]], screen)
 
     return {name: settle(screen) for name, screen in screens.items()}
 
 
-@pytest.mark.timeout(120)
 def test_every_screen_of_the_path_is_as_it_was(tmp_path: Path) -> None:
     terminal = Terminal(make_home(tmp_path / "ana"))
     screens = settled({name: f"$ {command}\n{screen}" for name, command, screen in walk(terminal)})
@@ -85,7 +91,7 @@ def test_every_screen_of_the_path_is_as_it_was(tmp_path: Path) -> None:
             old.unlink()
         for name, screen in screens.items():
             (SCREENS / f"{name}.txt").write_text(screen, "utf-8")
-    kept = {file.stem: file.read_text("utf-8") for file in sorted(SCREENS.glob("*.txt"))}
+    kept = _kept()
     assert list(screens) == list(kept)
     changed = [name for name in screens if screens[name] != kept[name]]
     assert not changed, "\n".join(_difference(kept[name], screens[name], name) for name in changed)

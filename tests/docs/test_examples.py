@@ -5,73 +5,92 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from clew.cli.demo import story
+from clew.cli.demo import worker as demo_worker
 from examples import async_agent, crash_safe_worker, demo, openai_style_agent
-from tests.docs.pages import ROOT
+from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
-DEMO = ROOT / "examples" / "demo.py"
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Clew:
+    return Clew(tmp_path)
 
 
-def test_the_demo_tells_its_story_and_ends_well(tmp_path: Path) -> None:
+def test_the_demo_tells_its_story_and_ends_well(cli: Clew) -> None:
     """Every claim in it is checked by the demo itself; one that does not hold is exit code 1."""
-    env = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "80"}
-    command = [sys.executable, str(DEMO)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = cli("demo", env={"TMPDIR": str(cli.home), "COLUMNS": "80"})
 
-    assert (0, "") == (done.returncode, done.stderr)
-    chapters = [line.split("──")[0].split() for line in done.stdout.splitlines() if "──────" in line]
+    assert "" == done.err
+    chapters = [line.split("──")[0].split() for line in done.lines if "──────" in line]
     titles = [" ".join(words[1:]) for words in chapters if words and words[0].isdigit()]
     assert ["Converse", "Go wrong, and rewind", "Fork", "Crash", "Resume", "Compact, and undo"] == titles
-    assert "kill -9 in the middle of its work" in done.stdout
-    assert "◀ login-bug#fork-1" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert "kill -9 in the middle of its work" in done.out
+    assert "◀ login-bug#fork-1" in done.out
+    assert "the thread is whole" in done.out
+    assert list(cli.home.iterdir()) == []
     # Without a terminal it is plain, and fits.
-    assert "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.out
+    assert max(map(len, done.lines)) <= 80
+    assert demo.main is story.main  # what examples/demo.py runs
 
 
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_the_demo_has_colours_unless_told_not_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: str
-) -> None:
+@each_row("no_color", ["", "1"])
+def test_the_demo_has_colours_unless_told_not_to(monkeypatch: pytest.MonkeyPatch, no_color: str) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    monkeypatch.setattr(demo, "PAUSE", 0)
     printed = io.StringIO()
-    demo.tell(Console(file=printed, force_terminal=True, color_system="standard", width=80), tmp_path)
-    bright_green = "\x1b[92m"
+    console = Console(file=printed, force_terminal=True, color_system="standard", width=80)
+    story.Story(console).claim(True, "it holds")
+    bright_green = "92m"
     assert (bright_green in printed.getvalue()) is not bool(no_color)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, str(DEMO)]
-    with subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert any("Converse" in line for line in process.stdout)
-        time.sleep(random.uniform(0, 0.4))  # in any chapter
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
+def test_an_interrupted_demo_leaves_nothing_behind(
+    cli: Clew, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """At the beginning of each chapter, and while its worker runs."""
+    started: list[subprocess.Popen[str]] = []
+    worker, chapter = demo_worker.worker, story.Story.chapter
+    stops_at: int | None = None
 
-    assert errors == ""
-    assert process.returncode in (130, 0, -number)  # it may have been faster, or about to leave
-    assert list(tmp_path.iterdir()) == []
+    def begin(self: story.Story, title: str, *text: str) -> None:
+        chapter(self, title, *text)
+        if self.chapters == stops_at:
+            os.kill(os.getpid(), number)
+
+    @contextmanager
+    def working(path: Path, id: str) -> Iterator[subprocess.Popen[str]]:
+        with worker(path, id) as process:
+            started.append(process)
+            if stops_at is None:
+                os.kill(os.getpid(), number)
+            yield process
+
+    monkeypatch.setattr(story.Story, "chapter", begin)
+    monkeypatch.setattr(story, "worker", working)
+    for stops_at in (1, 2, 3, 4, None, 6):
+        done = cli("demo", env={"TMPDIR": str(cli.home)}, code=130)
+        assert "" == done.err, stops_at
+        assert list(cli.home.iterdir()) == [], stops_at
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)
 
 
 CLEANED_UP = """
 import os, signal, sys, time, weakref
 from clew.cli.demo import story
+from clew.cli.demo import worker as demo_worker
 
 class Thing: pass
 
@@ -79,7 +98,7 @@ def tell(console, directory):
     thing = Thing()
     kept = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGTERM), sum(range(1000))])
     del thing
-    time.sleep(60)
+    signal.pause()
 
 story.tell = tell
 sys.exit(story.main())
@@ -90,7 +109,7 @@ def test_an_interrupt_while_python_cleans_up_ends_the_demo(tmp_path: Path) -> No
     """Python drops an exception that is raised there, and says so on stderr."""
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", CLEANED_UP], check=False, env=env, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", CLEANED_UP], check=False, env=env, capture_output=True, text=True
     )
 
     assert (done.returncode, done.stderr) == (130, "")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, all_pages, anchors, links, name, prose
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize("page", all_pages(), ids=name)
+@each_row("page", all_pages(), ids=name)
 def test_links_resolve(page: Path) -> None:
     """Files exist, and a `#heading` is a heading of the page it points into."""
     broken = []
@@ -44,7 +45,7 @@ def test_decisions_are_numbered_and_complete() -> None:
         assert headings == ["Context", "Decision", "What we gave up", "What would make us revisit"], record
 
 
-@pytest.mark.parametrize("page", all_pages(), ids=name)
+@each_row("page", all_pages(), ids=name)
 def test_no_page_names_a_machine(page: Path) -> None:
     """Paths of the machine that a page was written on mean nothing to its readers."""
     text = page.read_text("utf-8")
@@ -52,7 +53,7 @@ def test_no_page_names_a_machine(page: Path) -> None:
     assert str(ROOT) not in text
 
 
-@pytest.mark.parametrize("page", all_pages(), ids=name)
+@each_row("page", all_pages(), ids=name)
 def test_a_sentence_begins_on_a_line_of_its_own(page: Path) -> None:
     """So that a change of one sentence is a change of one line. Tables cannot do it."""
     lines = [(number, line) for number, line in prose(page) if not line.startswith(("|", "#"))]

@@ -24,6 +24,7 @@ from clew.core.conversation.sessions import SessionSettings
 from clew.model import files, search, transfer
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature
+from tests.support.rows import each_row
 
 REFERENCE = DOCS / "reference"
 ERRORS = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
@@ -109,7 +110,7 @@ def test_the_async_face_has_the_methods_that_the_reference_says_it_has() -> None
         assert not missing
 
 
-@pytest.mark.parametrize("cls", VALUES.values(), ids=VALUES)
+@each_row("cls", VALUES.values())
 def test_every_field_of_a_value_is_described(cls: type) -> None:
     fields = dict(cls.__annotations__)
     fields |= {name: property_type(v) for name, v in vars(cls).items() if isinstance(v, property)}
@@ -118,7 +119,7 @@ def test_every_field_of_a_value_is_described(cls: type) -> None:
     assert fields == found
 
 
-@pytest.mark.parametrize("cls", ERRORS, ids=lambda cls: cls.__name__)
+@each_row("cls", ERRORS)
 def test_every_error_is_described(cls: type[clew.ClewError]) -> None:
     """One row each: its code, whether to retry, when it is raised and what to do."""
     lines = (REFERENCE / "errors.md").read_text("utf-8").splitlines()

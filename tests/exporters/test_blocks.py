@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 import clew
 from clew.exporters.blocks import SEALED, Block, blocks_of, blocks_shown
+from tests.exporters.stories import STORIES
+from tests.support.rows import each_row
 
 _PNG = "iVBORw0KGgo="
 
@@ -17,81 +18,23 @@ def _told(message: dict[str, Any]) -> list[tuple[str, str | None, str]]:
     return [(block.kind, block.name, block.text) for block in blocks_of(message)]
 
 
-ROUNDS: dict[str, list[dict[str, Any]]] = {
-    "anthropic": [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "hm", "signature": "x"},
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "."}},
-            ],
-        },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a.py"}]},
-    ],
-    "ggcode": [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "hm"},
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "tool_id": "t", "tool_name": "ls", "input": {"path": "."}},
-            ],
-        },
-        {"role": "user", "content": [{"type": "tool_result", "tool_id": "t", "output": "a.py"}]},
-    ],
-    "chat": [
-        {
-            "role": "assistant",
-            "reasoning_content": "hm",
-            "content": "I look.",
-            "tool_calls": [
-                {"id": "t", "type": "function", "function": {"name": "ls", "arguments": '{"path":"."}'}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "t", "content": "a.py"},
-    ],
-    "gemini": [
-        {
-            "role": "model",
-            "parts": [
-                {"text": "hm", "thought": True},
-                {"text": "I look."},
-                {"functionCall": {"id": "t", "name": "ls", "args": {"path": "."}}},
-            ],
-        },
-        {
-            "role": "user",
-            "parts": [{"functionResponse": {"id": "t", "name": None, "response": {"output": "a.py"}}}],
-        },
-    ],
-    "responses": [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
-        {"type": "function_call", "call_id": "t", "name": "ls", "arguments": '{"path":"."}'},
-        {"type": "function_call_output", "call_id": "t", "output": "a.py"},
-    ],
-}
-
-
-@pytest.mark.parametrize("dialect", ROUNDS)
+@each_row("dialect", STORIES)
 def test_thoughts_words_calls_and_results_are_told_apart(dialect: str) -> None:
-    told = [block for message in ROUNDS[dialect] for block in _told(message)]
-    assert told == [
-        ("thinking", None, "hm"),
-        ("text", None, "I look."),
-        ("call", "ls", '{\n  "path": "."\n}'),
-        ("result", None, "a.py"),
+    blocks = [block for message in STORIES[dialect][0] for block in blocks_of(message)]
+    assert [(block.kind, block.text) for block in blocks] == [
+        ("text", "Read it."),
+        ("thinking", "hmm"),
+        ("text", "I look."),
+        ("call", '{\n  "path": "a.txt"\n}'),
+        ("result", "words"),
+        ("text", "Done."),
     ]
+    call, result = blocks[3:5]
+    assert call.name == "read"
+    assert call.call == result.call
 
 
-@pytest.mark.parametrize("dialect", ROUNDS)
-def test_a_call_and_its_result_have_the_same_key(dialect: str) -> None:
-    blocks = [block for message in ROUNDS[dialect] for block in blocks_of(message)]
-    assert [block.call for block in blocks if block.kind in ("call", "result")] == ["t", "t"]
-
-
-@pytest.mark.parametrize(
+@each_row(
     "part",
     [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _PNG}},
@@ -138,7 +81,7 @@ def test_a_failed_call_is_marked() -> None:
     assert block.is_error
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {},
@@ -206,7 +149,7 @@ def test_a_text_beside_a_result_of_gemini_is_not_lost() -> None:
     assert _told(both) == [("result", "f", "{}"), ("text", None, "hi")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("<command-name>/x</command-name>\n <command-args>a</command-args>", "/x a"),

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -21,6 +20,7 @@ from clew.core.messages.text import visible_line
 from clew.exporters.markdown import fence, inline, quote, speech
 from tests.exporters.hostile import ATTACKS, BIDI, ESCAPES, conversation
 from tests.exporters.rich import CLAUDE, CODEX, rich_store
+from tests.support.rows import each_row
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
@@ -57,7 +57,7 @@ def _quoted(text: str) -> str:
     return "\n".join(quote(text)) + "\n"
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack[:24].encode("unicode_escape").decode())
+@each_row("attack", ATTACKS, ids=lambda attack: attack[:24].encode("unicode_escape").decode())
 def test_what_was_said_can_not_act(attack: str) -> None:
     assert _acts(_quoted(attack)) == []
 
@@ -114,7 +114,7 @@ def test_a_title_reads_as_it_was_written(text: str) -> None:
     assert _rendered(f"- Name: {inline(text)}\n") == f"Name: {visible_line(text)}".strip()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Fix the log-in page (v1.2) - urgent!",
@@ -129,7 +129,7 @@ def test_no_backslash_is_written_without_need(text: str) -> None:
     assert list(speech(text)) == [text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a [x]: b",

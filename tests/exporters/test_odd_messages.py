@@ -17,6 +17,7 @@ from tests.exporters.hostile import PIXEL
 from tests.exporters.odd_messages import MESSAGES, nearly_good
 from tests.exporters.page.reader import PageReader
 from tests.support.effort import usually
+from tests.support.rows import each_row
 
 BEFORE = {"role": "user", "content": "said before"}
 AFTER = {"role": "user", "content": "said after"}
@@ -33,7 +34,7 @@ def test_s55_every_message_has_blocks(message: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("format", EXPORTERS)
-@settings(max_examples=usually(60, thorough=1000))
+@settings(max_examples=usually(60, quick=15, thorough=1000))
 @given(odd=st.lists(MESSAGES | nearly_good(), min_size=1, max_size=4))
 def test_s55_a_session_with_odd_messages_is_exported_whole(format: Any, odd: list[dict[str, Any]]) -> None:
     with clew.open("memory:") as store:
@@ -46,7 +47,7 @@ def test_s55_a_session_with_odd_messages_is_exported_whole(format: Any, odd: lis
 
 
 @given(odd=st.lists(MESSAGES | nearly_good(), min_size=1, max_size=4))
-@settings(max_examples=usually(40, thorough=1000))
+@settings(max_examples=usually(40, quick=15, thorough=1000))
 def test_p6_a_session_with_odd_messages_is_listed_found_and_continued(odd: list[dict[str, Any]]) -> None:
     with clew.open("memory:") as store:
         s = store.create("a")
@@ -57,21 +58,22 @@ def test_p6_a_session_with_odd_messages_is_listed_found_and_continued(odd: list[
         assert s.context()
 
 
-@pytest.mark.parametrize(
-    "data", ["déjà", "not base64!", "", "=", PIXEL[:-3], "\u202e" + PIXEL, 7, None, [PIXEL]]
-)
-@pytest.mark.parametrize("media_type", ["image/png", 'image/png" onerror="x', "text/html", 3])
-def test_s55_an_image_that_is_none_costs_that_image(store: clew.Store, data: Any, media_type: Any) -> None:
-    broken = {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-    whole = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
-    store.create("a").append({"role": "user", "content": [broken, {"type": "text", "text": "seen"}, whole]})
-    page = PageReader(store.export("a", "html"))
-    images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
-    assert [image for image in images if image != "data:image/png;base64,"] == [
-        f"data:image/png;base64,{PIXEL}"
-    ]
-    assert "seen" in page.text
-    assert "Not shown" in page.text or "data:image/png;base64," in images
+@each_row("data", ["déjà", "not base64!", "", "=", PIXEL[:-3], "\u202e" + PIXEL, 7, None, [PIXEL]])
+@each_row("media_type", ["image/png", 'image/png" onerror="x', "text/html", 3])
+def test_s55_an_image_that_is_none_costs_that_image(data: Any, media_type: Any) -> None:
+    with clew.open("memory:") as store:
+        broken = {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+        whole = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+        store.create("a").append(
+            {"role": "user", "content": [broken, {"type": "text", "text": "seen"}, whole]}
+        )
+        page = PageReader(store.export("a", "html"))
+        images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
+        assert [image for image in images if image != "data:image/png;base64,"] == [
+            f"data:image/png;base64,{PIXEL}"
+        ]
+        assert "seen" in page.text
+        assert "Not shown" in page.text or "data:image/png;base64," in images
 
 
 def test_s55_a_text_that_the_parser_cannot_read_is_shown_as_it_is(

@@ -11,6 +11,7 @@ import pytest
 import clew
 from clew.core.redact.redactor import Redactor
 from clew.core.redact.rules import RULES
+from tests.support.rows import each_row
 
 KEY = "ghp_" + "a1B2" * 9
 FORMATS: list[Literal["markdown", "html", "json", "jsonl"]] = ["markdown", "html", "json", "jsonl"]
@@ -162,7 +163,7 @@ def test_a_redacted_json_export_has_no_hashes_that_would_confirm_a_guess(store: 
     assert json.loads(store.export("a", "json"))["entries"][0]["hash"] == next(iter(s.entries())).hash
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a" * 300_000,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from clew.core.messages.text import visible, visible_line
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seen"),
     [
         ("plain\ttext\n", "plain\ttext\n"),

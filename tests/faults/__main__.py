@@ -30,8 +30,6 @@ from tests.faults.short.servers import server_in
 from tests.faults.subjects import SUBJECTS, PostgresSubject, Subject, available
 from tests.support.children import ProcessFailed
 
-PATIENCE = 3600
-
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
@@ -112,7 +110,7 @@ def run(part: Part, scale: float, seed: int, code: str) -> Row:
     else:
         with _subject(name, planned) as subject:
             try:
-                result = campaign(planned.function, subject, timeout=PATIENCE, **options)
+                result = campaign(planned.function, subject, **options)
             except ProcessFailed as error:
                 result = Result(wrong=[str(error)[-2000:]])
     return Row(

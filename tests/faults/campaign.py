@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.faults.subjects import Subject, address_of, subject_at
-from tests.support.children import call
+from tests.support.forks import call_in_fork
 
 
 class Result(msgspec.Struct):
@@ -33,12 +33,12 @@ class Result(msgspec.Struct):
         self.wrong += [f"{where}: {line}" for line in lines]
 
 
-def campaign(
-    function: Callable[..., Result], subject: Subject, *, timeout: float = 100, **options: Any
-) -> Result:
+def campaign(function: Callable[..., Result], subject: Subject, **options: Any) -> Result:
     """Run a campaign on a subject in a process of its own. The options must be JSON."""
-    address = address_of(subject)
-    given = call(_run, function.__module__, function.__name__, address, options, timeout=timeout)
+    module = function.__module__
+    given = call_in_fork(
+        _run, module, function.__name__, address_of(subject), options, also=[module, "tests.faults.plants"]
+    )
     return msgspec.convert(given, Result)
 
 

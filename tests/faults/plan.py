@@ -124,7 +124,7 @@ PLAN = [
         "F-01",
         "kill -9 of clew serve while 500 clients append and 100 follow",
         kill_servers,
-        {"kills": 20, "clients": 500, "stores": 8, "followers": 100, "seconds": 300.0},
+        {"kills": 20, "clients": 500, "stores": 8, "followers": 100, "longest": 400},
         "kills",
         needs="processes",
     ),

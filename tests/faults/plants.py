@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from unittest import mock
 
+from clew.core.engine.commit import BackgroundWriter
 from clew.session import Session
 
 
@@ -28,6 +29,7 @@ def _acknowledge_before_commit() -> None:
         return []
 
     mock.patch.object(Session, "append", append).start()
+    mock.patch.object(BackgroundWriter, "LIMIT", 1 << 60).start()  # nobody waits for the writer, ever
 
 
 def _commit_batches_in_pieces() -> None:

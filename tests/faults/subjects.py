@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import clew
-
-SETTLING: Final = 3000
-"""How often a server is asked whether it is done with dead clients, every 10 ms."""
+from tests.support.waiting import until
 
 WORKING: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND application_name = %s"""
-BUSY: Final = WORKING.replace("count(*)", "state, wait_event, now() - state_change, left(query, 200)")
 
 
 class Subject:
@@ -138,13 +134,7 @@ class PostgresSubject(Subject):
         import psycopg
 
         with psycopg.connect(self._server(), autocommit=True) as connection:
-            for _ in range(SETTLING):
-                row = connection.execute(WORKING, [self._schema]).fetchone()
-                if row is not None and row[0] == 0:
-                    return
-                time.sleep(0.01)
-            busy = connection.execute(BUSY, [self._schema]).fetchall()
-        raise TimeoutError(f"the server still works for processes that were killed: {busy}")
+            until(lambda: connection.execute(WORKING, [self._schema]).fetchone() == (0,))
 
 
 SUBJECTS: Final[dict[str, type[Subject]]] = {each.name: each for each in (SqliteSubject, JsonlSubject)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,19 @@ from clew.exporters.programs.resuming import is_changed
 from clew.importers.reading.files import content_of
 
 EXACT = ("claude-code", "codex", "pi")
+
+
+@pytest.fixture(params=["sqlite", "memory", "jsonl"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Before a commit, tests run on SQLite and a share of them on the others."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def store() -> Iterator[clew.Store]:
+    with clew.open("memory:") as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ from clew.importers.contract import (
 from clew.importers.sync import Sync
 from clew.model import Head
 from clew.model.source import SourceLine
-from tests.support.effort import spread
+from tests.support.effort import spread, usually
 
 MOST_STATE = 256 * 1024
 """Bytes that the state of a reader may have."""
@@ -309,12 +309,10 @@ def check_all(
     sets of cuts; and each pass twice. Returns how following line by line went."""
     ends = line_ends(content)[:-1]
     inside = [(start + end) // 2 for start, end in pairwise([0, *ends, len(content)])]
-    for cut in spread(ends, most):
-        check(reader, path, content, [cut], times_of_events=times_of_events)
-    for cut in spread(inside, most // 4 + 2):
+    for cut in [*spread(ends, most, quick=min(most, 6)), *spread(inside, most // 4 + 2, quick=3)]:
         check(reader, path, content, [cut], times_of_events=times_of_events)
     chance = random.Random(len(content))
-    for _ in range(8):
+    for _ in range(usually(8, quick=3, thorough=8)):
         cuts = chance.sample(range(1, len(content)), min(len(content) - 1, chance.randrange(2, 12)))
         check(reader, path, content, cuts, twice=chance.random() < 0.5, times_of_events=times_of_events)
     return check(reader, path, content, spread(ends, 4 * most), times_of_events=times_of_events)

@@ -1,17 +1,14 @@
 """The same files, read by ccusage: tokens and costs agree, and where they do not, it is known why.
 
-ccusage runs offline, with the prices that are built into it. It is installed once for all runs, outside of
-the tree; in continuous integration it must be there.
+ccusage runs offline, with the prices that are built into it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -21,43 +18,19 @@ import pytest
 
 import clew
 from tests.home.make import make_home
+from tests.support.npm import installed
 
 VERSION = "20.0.24"
 EXACTLY = Decimal("1e-9")
 SESSIONS = [f"0b1c0000-0000-4000-8000-00000000000{number}" for number in range(10)]
 
 
-def missing(why: str) -> None:
-    if os.environ.get("CI", "") not in ("", "0", "false"):
-        pytest.fail(f"ccusage is needed here: {why}")
-    pytest.skip(why)
+pytestmark = pytest.mark.needs("node")
 
 
 @pytest.fixture(scope="session")
 def ccusage() -> Path:
-    """The program; installed by the first test that asks, for this machine."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        missing("there is no node with npm")
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    place = caches / "clew-tests" / f"ccusage-{VERSION}"
-    place.mkdir(parents=True, exist_ok=True)
-    program = place / "node_modules" / ".bin" / "ccusage"
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.exists():
-            install = [
-                "npm",
-                "install",
-                "--no-audit",
-                "--no-fund",
-                "--prefix",
-                str(place),
-                f"ccusage@{VERSION}",
-            ]
-            done = subprocess.run(install, capture_output=True, text=True, timeout=240, check=False)
-            if done.returncode:
-                missing(f"npm cannot install it: {done.stderr[-500:]}")
-    return program
+    return installed("ccusage", VERSION) / ".bin" / "ccusage"
 
 
 def told(ccusage: Path, home: Path, *words: str) -> dict[str, Any]:
@@ -68,17 +41,10 @@ def told(ccusage: Path, home: Path, *words: str) -> dict[str, Any]:
         env={**known, "HOME": str(home), "TZ": "UTC"},
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     report: dict[str, Any] = json.loads(done.stdout, parse_float=Decimal)
     return report
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 def tokens_of(sums: clew.UsageTotals) -> dict[str, int]:

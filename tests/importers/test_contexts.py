@@ -8,8 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from clew.importers import READERS
 from tests.importers import test_tokens
@@ -17,6 +15,7 @@ from tests.importers.hostile import test_lookalikes
 from tests.importers.programs import test_cline as cline
 from tests.importers.programs import test_llm as llm
 from tests.importers.readers import write_json, write_lines
+from tests.support.rows import each_row
 
 TIME = "2025-09-01T10:00:00Z"
 EMPTY: list[Any] = []
@@ -276,7 +275,7 @@ def test_every_format_is_looked_at() -> None:
     assert STOPPED.keys() == READERS.keys()
 
 
-@pytest.mark.parametrize("format", STOPPED)
+@each_row("format", STOPPED)
 def test_what_stopped_runs_left_can_be_sent_to_a_model(tmp_path: Path, format: str) -> None:
     found = list(contexts(STOPPED[format](tmp_path)))
     assert [list(complaints(context)) for context in found] == [[]] * len(found)
@@ -284,7 +283,7 @@ def test_what_stopped_runs_left_can_be_sent_to_a_model(tmp_path: Path, format: s
     assert any("two" in text or "question 1" in text for text in spoken)
 
 
-@pytest.mark.parametrize("name", [*test_lookalikes.SAMPLES, *test_tokens.CACHED, *test_tokens.READING])
+@each_row("name", [*test_lookalikes.SAMPLES, *test_tokens.CACHED, *test_tokens.READING])
 def test_every_other_sample_can_be_sent_to_a_model(tmp_path: Path, name: str) -> None:
     writers = {**test_tokens.CACHED, **test_tokens.READING}
     path = writers[name](tmp_path) if name in writers else tmp_path / name

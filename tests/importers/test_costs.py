@@ -74,18 +74,17 @@ def test_claude_told_costs_once(tmp_path: Path) -> None:
     assert (totals.cost, totals.estimated) == (Decimal("0.25"), 0)
 
 
-def test_claude_asks_an_advisor(tmp_path: Path) -> None:
+def test_claude_asks_an_advisor(store: clew.Store, tmp_path: Path) -> None:
     """Another model, whose tokens are not among those of the answer; each record of the answer repeats it."""
     advice = {"type": "advisor_message", "model": "claude-haiku-4-5", **tokens(fresh=MILLION)}
     said = {"type": "message", **tokens(fresh=MILLION)}
     usage = tokens(fresh=MILLION, iterations=[said, advice])
     lines = [asked(), answer(1, id="msg_1", usage=usage), answer(2, id="msg_1", usage=usage)]
     path = write_lines(tmp_path / "s.jsonl", *lines)
-    with clew.open("memory:") as store:
-        store.import_path(path)
-        store.import_path(path)
-        found = {key: sums.cost for key, sums in store.usage(by="model").items()}
-        sources = {key: sums.calls for key, sums in store.usage(by="source").items()}
+    store.import_path(path)
+    store.import_path(path)
+    found = {key: sums.cost for key, sums in store.usage(by="model").items()}
+    sources = {key: sums.calls for key, sums in store.usage(by="source").items()}
     assert found == {"claude-opus-4-6": 5, "claude-haiku-4-5": 1}
     assert sources == {None: 1, "advisor": 1}
 
@@ -150,7 +149,7 @@ def test_codex_says_when_it_is_faster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_in_counter", [True, False])
-def test_codex_pays_for_its_summaries(tmp_path: Path, is_in_counter: bool) -> None:
+def test_codex_pays_for_its_summaries(store: clew.Store, tmp_path: Path, is_in_counter: bool) -> None:
     """The counter does not tell of a summary that the vendor made; later it may have it, or not."""
 
     def answered(id: str, prompt: int) -> tuple[str, dict[str, Any]]:
@@ -171,9 +170,8 @@ def test_codex_pays_for_its_summaries(tmp_path: Path, is_in_counter: bool) -> No
     ]
     lines = [{"timestamp": TIME, "type": kind, "payload": payload} for kind, payload in records]
     path = write_lines(tmp_path / "rollout-s.jsonl", *lines)
-    with clew.open("memory:") as store:
-        store.import_path(path)
-        found = [(call.input_tokens, call.source) for call in store.get("codex:s").usage_records()]
+    store.import_path(path)
+    found = [(call.input_tokens, call.source) for call in store.get("codex:s").usage_records()]
     assert found == [(1000, None), (500, "compaction"), (70, None), (9, None)]
 
 
@@ -186,7 +184,7 @@ def test_codex_pays_for_its_summaries(tmp_path: Path, is_in_counter: bool) -> No
     ],
 )
 def test_a_cost_of_nothing_is_believed_if_there_is_no_price(
-    tmp_path: Path, model: str, vendor: str, told: float, cost: Decimal
+    store: clew.Store, tmp_path: Path, model: str, vendor: str, told: float, cost: Decimal
 ) -> None:
     """OpenCode and others write 0 when they do not know."""
     info = {"id": "msg_1", "role": "assistant", "modelID": model, "providerID": vendor, "cost": told}
@@ -194,20 +192,18 @@ def test_a_cost_of_nothing_is_believed_if_there_is_no_price(
     message = {"info": {**info, **used}, "parts": [{"id": "prt_1", "type": "text", "text": "yes"}]}
     about = {"id": "ses_1", "projectID": "p", "title": "t"}
     path = write_json(tmp_path / "s.json", {"info": about, "messages": [message]})
-    with clew.open("memory:") as store:
-        store.import_path(path)
-        assert store.import_path(path).sessions[0].state == "unchanged"
-        totals = store.usage()
+    store.import_path(path)
+    assert store.import_path(path).sessions[0].state == "unchanged"
+    totals = store.usage()
     assert (totals.cost, totals.unpriced, totals.calls) == (cost, 0, 1)
 
 
-def test_a_cost_that_was_added_up_in_floats_is_rounded(tmp_path: Path) -> None:
+def test_a_cost_that_was_added_up_in_floats_is_rounded(store: clew.Store, tmp_path: Path) -> None:
     """0.1 + 0.2 is 0.30000000000000004 in the files of some programs."""
     used = {"input": 1, "output": 1, "cost": {"total": 0.1 + 0.2}}
     message = {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "usage": used}
     about = {"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/w"}
     line = {"type": "message", "id": "a", "parentId": None, "timestamp": TIME, "message": message}
     path = write_lines(tmp_path / "s.jsonl", about, line)
-    with clew.open("memory:") as store:
-        assert store.import_path(path).problems == ()
-        assert store.usage().cost == Decimal("0.3")
+    assert store.import_path(path).problems == ()
+    assert store.usage().cost == Decimal("0.3")

@@ -14,6 +14,7 @@ from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
 from tests.importers.readers import tree_bytes, write_json, write_lines
+from tests.support.rows import each_row
 
 
 def everything(folder: Path) -> dict[str, list[Path]]:
@@ -34,7 +35,7 @@ def everything(folder: Path) -> dict[str, list[Path]]:
     }
 
 
-@pytest.mark.parametrize("format", ["openrouter", "picoclaw", "ggcode", "tingly-box", "ductwork"])
+@each_row("format", ["openrouter", "picoclaw", "ggcode", "tingly-box", "ductwork"])
 def test_each_file_is_taken_for_what_it_is(format: str, tmp_path: Path) -> None:
     with clew.open("memory:") as store:
         for file in everything(tmp_path)[format]:
@@ -43,29 +44,29 @@ def test_each_file_is_taken_for_what_it_is(format: str, tmp_path: Path) -> None:
             assert report.problems == ()
 
 
-def test_a_directory_with_all_of_them_is_imported_once_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_with_all_of_them_is_imported_once_and_left_as_it_is(
+    store: clew.Store, tmp_path: Path
+) -> None:
     everything(tmp_path)
     before = tree_bytes(tmp_path)
-    with clew.open("memory:") as store:
-        trial = store.import_path(tmp_path, dry_run=True)
-        assert len(store.list()) == 0
-        first = store.import_path(tmp_path)
-        again = store.import_path(tmp_path)
-        assert len(store.list()) == len(trial.sessions) == len(first.sessions) == 9
-        assert {session.state for session in again.sessions} == {"unchanged"}
-        assert store.verify().ok
+    trial = store.import_path(tmp_path, dry_run=True)
+    assert len(store.list()) == 0
+    first = store.import_path(tmp_path)
+    again = store.import_path(tmp_path)
+    assert len(store.list()) == len(trial.sessions) == len(first.sessions) == 9
+    assert {session.state for session in again.sessions} == {"unchanged"}
+    assert store.verify().ok
     assert tree_bytes(tmp_path) == before
 
 
-def test_a_damaged_line_is_in_the_report_and_strict_refuses(tmp_path: Path) -> None:
+def test_a_damaged_line_is_in_the_report_and_strict_refuses(store: clew.Store, tmp_path: Path) -> None:
     path = picoclaw.log(tmp_path, picoclaw.ONE, "torn", picoclaw.TWO)
-    with clew.open("memory:") as store:
-        with pytest.raises(clew.InvalidError, match="line 2"):
-            store.import_path(path, strict=True)
-        assert len(store.list()) == 0
-        report = store.import_path(path)
-        assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
-        assert store.get("picoclaw:a_b").messages() == [picoclaw.ONE, picoclaw.TWO]
+    with pytest.raises(clew.InvalidError, match="line 2"):
+        store.import_path(path, strict=True)
+    assert len(store.list()) == 0
+    report = store.import_path(path)
+    assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
+    assert store.get("picoclaw:a_b").messages() == [picoclaw.ONE, picoclaw.TWO]
 
 
 def test_the_places_of_a_home_directory_are_where_the_programs_write(tmp_path: Path) -> None:

@@ -11,17 +11,16 @@ import pytest
 
 import clew
 from clew.model.source import SourceEntry, SourceSession
+from tests.importers.hostile.forged_files import store_of
 from tests.importers.programs.claude_code.test_reader import SESSION, Log
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 
 CHILD = f"codex:{OTHER}"
 
 
-@pytest.fixture(params=["memory:", "sqlite", "jsonl"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    kind: str = request.param
-    address = {"sqlite": str(tmp_path / "a.db"), "jsonl": f"jsonl:///{tmp_path}/store"}.get(kind, kind)
-    with clew.open(address) as opened:
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[clew.Store]:
+    with store_of(backend, tmp_path) as opened:
         yield opened
 
 

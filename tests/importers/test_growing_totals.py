@@ -42,14 +42,13 @@ def of_ductwork(folder: Path, sent: int, received: int, cost: str) -> Path:
 
 @pytest.mark.parametrize("write", [of_goose, of_continue, of_ductwork])
 def test_each_import_makes_the_sum_what_the_file_says(
-    tmp_path: Path, write: Callable[[Path, int, int, str], Path]
+    store: clew.Store, tmp_path: Path, write: Callable[[Path, int, int, str], Path]
 ) -> None:
-    with clew.open("memory:") as store:
-        for sent, received, cost in SUMS:
-            path = write(tmp_path, sent, received, cost)
-            for state in ("grown" if sent > SUMS[0][0] else "new", "unchanged"):
-                (session,) = store.import_path(path).sessions
-                assert session.state == state
-                totals = store.usage()
-                assert (totals.input_tokens, totals.output_tokens) == (sent, received)
-                assert totals.cost == (Decimal(cost) if write is of_continue else 0)
+    for sent, received, cost in SUMS:
+        path = write(tmp_path, sent, received, cost)
+        for state in ("grown" if sent > SUMS[0][0] else "new", "unchanged"):
+            (session,) = store.import_path(path).sessions
+            assert session.state == state
+            totals = store.usage()
+            assert (totals.input_tokens, totals.output_tokens) == (sent, received)
+            assert totals.cost == (Decimal(cost) if write is of_continue else 0)

@@ -5,56 +5,32 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
+from clew.core.load import load
 from clew.core.load.entries import recall
+from clew.importers import ledger
 from clew.importers.ledger import Ledger
 from clew.importers.reading import seen
 from clew.importers.records import path_in
+from tests.importers.cutting import GoneError, claim_too_early, each_write, gone_at, killed_at
 from tests.importers.test_ledger import NAME, answered, codex
 from tests.importers.test_run import write_claude
-from tests.support.effort import usually
-
-CHILD = """
-import os, random, signal, sys, threading, time
-import clew
-from clew.core.engine.engine import Engine
-from clew.core.load import load
-from clew.importers import ledger
-from clew.importers.reading import seen
-
-load.AT_ONCE, ledger._AT_ONCE, seen.RECENT = 4, 3, 0
-address, folder, left, when = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-run = Engine.run
-
-def counted(self, work):
-    global left
-    left -= 1
-    if left == 0 and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if left == 0 and when == "during":
-        threading.Thread(target=lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
-    found = run(self, work)
-    if left == 0 and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return found
-
-Engine.run = counted
-with clew.open(address) as store:
-    store.import_path(folder)
-print(left)
-"""
+from tests.support.children import Child
+from tests.support.effort import spread, usually
+from tests.support.rows import named
 
 
-def import_in_process(address: str, folder: Path, left: int, when: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", CHILD, address, str(folder), str(left), when]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "AT_ONCE", 4)
+    monkeypatch.setattr(ledger, "_AT_ONCE", 3)
+    monkeypatch.setattr(seen, "RECENT", 0)
 
 
 @pytest.fixture
@@ -84,11 +60,11 @@ def contents(store: clew.Store) -> dict[str, object]:
 
 def check_claims(store: clew.Store, whole: dict[str, object]) -> int:
     """Every record of the ledger names sessions that are there to their end; how many records."""
-    ledger = Ledger(store._engine)
+    known = Ledger(store._engine)
     with store._engine.read() as reader:
         names = [name for name, _ in reader.scan_records(STORE_WIDE, "source")]
     for name in names:
-        source = ledger.find(path_in(name))
+        source = known.find(path_in(name))
         assert source is not None
         for session in source.sessions:
             with store._engine.read() as reader:
@@ -101,28 +77,73 @@ def check_claims(store: clew.Store, whole: dict[str, object]) -> int:
     return len(names)
 
 
+def imported(address: str, folder: Path) -> tuple[dict[str, object], int]:
+    """What a whole import leaves, and in how many writes."""
+    numbers = [0]
+    with each_write(lambda number, _: numbers.append(number)), clew.open(address) as store:
+        store.import_path(folder)
+        return contents(store), max(numbers)
+
+
+def cut_off(address: str, folder: Path, number: int, when: str) -> None:
+    with pytest.raises(GoneError), each_write(gone_at(number, when)), clew.open(address) as store:
+        store.import_path(folder)
+
+
+def check_rest(address: str, folder: Path, whole: dict[str, object]) -> int:
+    """After what was cut off, another import brings the rest; how many files it was said to have brought."""
+    with clew.open(address) as store:
+        claimed = check_claims(store, whole)
+        store.import_path(folder)
+        assert contents(store) == whole
+        assert check_claims(store, whole) == 10
+        assert store.import_path(folder).files_read == 0
+        assert store.verify().ok
+        return claimed
+
+
 @pytest.mark.parametrize("kind", ["s.db", "store"])
-def test_killed_at_any_write_and_then_again_is_as_once(
-    folder: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seen, "RECENT", 0)
-    many = 1_000_000
-    done = import_in_process(str(tmp_path / f"whole-{kind}"), folder, many, "before")
-    writes = many - int(done.stdout)
-    with clew.open(tmp_path / f"whole-{kind}") as store:
-        whole = contents(store)
+def test_gone_at_any_write_and_then_again_is_as_once(folder: Path, tmp_path: Path, kind: str) -> None:
+    whole, writes = imported(str(tmp_path / f"whole-{kind}"), folder)
     assert len(whole) == 10
-    choice = random.Random(kind)
     claimed = []
-    for number in sorted(choice.sample(range(1, writes + 1), usually(10, thorough=writes))):
+    for number in spread(range(1, writes + 1), 12, quick=4):
+        for when in ("before", "after"):
+            with named(f"{when} write {number} of {writes}"):
+                address = str(tmp_path / f"{number}-{when}-{kind}")
+                cut_off(address, folder, number, when)
+                claimed.append(check_rest(address, folder, whole))
+    assert (min(claimed), max(claimed)) == (0, 10)
+
+
+def test_a_ledger_that_claims_what_is_not_there_is_found(folder: Path, tmp_path: Path) -> None:
+    whole, _ = imported(str(tmp_path / "whole.db"), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        claim_too_early(patch)
+        _, writes = imported(str(tmp_path / "planted.db"), folder)
+        for number in range(1, writes + 1):
+            cut_off(str(tmp_path / f"{number}.db"), folder, number, "after")
+            try:
+                check_rest(str(tmp_path / f"{number}.db"), folder, whole)
+            except AssertionError:
+                return
+    pytest.fail("the planted bug was not found")
+
+
+def _import(tell: Callable[[int], None], address: str, folder: str, number: int, when: str) -> None:
+    with each_write(killed_at(number, when)), clew.open(address) as store:
+        store.import_path(folder)
+
+
+@pytest.mark.parametrize("kind", ["s.db", "store"])
+def test_killed_at_any_write_and_then_again_is_as_once(folder: Path, tmp_path: Path, kind: str) -> None:
+    """By a real signal, which may come in the middle of a write, too."""
+    whole, writes = imported(str(tmp_path / f"whole-{kind}"), folder)
+    choice = random.Random(kind)
+    for number in choice.sample(range(1, writes + 1), usually(10, quick=1, thorough=writes)):
         address = str(tmp_path / f"{number}-{kind}")
-        killed = import_in_process(address, folder, number, choice.choice(["before", "during", "after"]))
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
-        with clew.open(address) as store:
-            claimed.append(check_claims(store, whole))
-            store.import_path(folder)
-            assert contents(store) == whole
-            assert check_claims(store, whole) == 10
-            assert store.import_path(folder).files_read == 0
-            assert store.verify().ok
-    assert max(claimed) > min(claimed)
+        when = choice.choice(["before", "during", "after"])
+        with named(f"{when} write {number} of {writes}"):
+            with Child(_import, address, str(folder), number, when) as child:
+                assert child.wait() == -signal.SIGKILL
+            check_rest(address, folder, whole)

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +23,8 @@ from clew.importers.reading import seen
 from tests.home.make import make_home
 from tests.importers.programs import test_goose
 from tests.importers.test_run import write_claude
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
 NAME = "0b1c2d3e-0000-4000-8000-00000000000"
 _listening: list[list[str]] = []
@@ -53,12 +54,6 @@ def opened_below(folder: Path) -> Iterator[list[str]]:
 @pytest.fixture(autouse=True)
 def files_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "RECENT", 0)
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 @pytest.fixture
@@ -187,12 +182,16 @@ def test_a_file_of_the_same_size_and_time_is_told_by_its_inode(tmp_path: Path, s
     assert store.import_path(path).entries == 1
 
 
+def _written_now(path: Path) -> int:
+    path.write_bytes(b"")
+    return path.stat().st_ctime_ns
+
+
 def test_a_file_written_over_in_place_with_its_old_time_is_read(tmp_path: Path, store: clew.Store) -> None:
     path = write_claude(tmp_path / "one.jsonl", 1)
     store.import_path(path)
     before = path.stat()
-    while time.time_ns() <= before.st_ctime_ns + 20_000_000:
-        pass  # the clock of the disk ticks
+    until(lambda: _written_now(tmp_path / "x") > before.st_ctime_ns)  # the clock of the disk ticks
     path.write_text(path.read_text().replace("one-0", "one-1"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
@@ -455,25 +454,22 @@ def test_a_session_that_lost_its_end_with_the_power_is_read(tmp_path: Path) -> N
         assert store.import_path(folder).files_read == 1
 
 
-def test_readers_note_all_that_they_open(tmp_path: Path) -> None:
+def test_readers_note_all_that_they_open(store: clew.Store, tmp_path: Path) -> None:
     """On files of real agents: what a reader opens is in the record of its file, or is known to be shared."""
     home = make_home(tmp_path / "ana")
-    with clew.open("memory:") as store:
-        for format, place in known_places(home):
-            store.import_path(place, format)
-            for path in reader_of(format).files(place):
-                source = ledger.Ledger(store._engine).find(str(path))
-                assert source is not None
-                noted = {stamp.path for stamp in source.seen}
-                with opened_below(home) as opened:
-                    for session in reader_of(format).read(path, lambda problem: None, lambda count: None):
-                        list(session.entries)
-                        session.updates()
-                beside = {
-                    one for one in opened if Path(one).parent == path.parent and format == "claude-code"
-                }
-                missing = {one for one in opened if one not in noted and str(Path(one).parent) not in noted}
-                assert missing <= beside, (path, missing)
+    for format, place in known_places(home):
+        store.import_path(place, format)
+        for path in reader_of(format).files(place):
+            source = ledger.Ledger(store._engine).find(str(path))
+            assert source is not None
+            noted = {stamp.path for stamp in source.seen}
+            with opened_below(home) as opened:
+                for session in reader_of(format).read(path, lambda problem: None, lambda count: None):
+                    list(session.entries)
+                    session.updates()
+            beside = {one for one in opened if Path(one).parent == path.parent and format == "claude-code"}
+            missing = {one for one in opened if one not in noted and str(Path(one).parent) not in noted}
+            assert missing <= beside, (path, missing)
 
 
 def test_a_file_that_has_grown_does_not_concern_those_beside_it(tmp_path: Path, store: clew.Store) -> None:
@@ -517,7 +513,7 @@ def test_names_that_are_no_utf8_have_records_too(tmp_path: Path, store: clew.Sto
     assert opened == []
 
 
-@pytest.mark.parametrize("path", ["/a/b", "/100%", "/\udcff\udc80", "/%41", "/ä/€", ""])
+@each_row("path", ["/a/b", "/100%", "/\udcff\udc80", "/%41", "/ä/€", ""])
 def test_names_of_records_lead_back_to_paths(path: str) -> None:
     name = records.name_of(path)
     name.encode()

@@ -15,15 +15,16 @@ from clew.model.source import SourceEntry, SourceSession
 from tests.importers import test_contexts
 from tests.importers.hostile import forged_files
 from tests.importers.readers import write_json, write_lines
+from tests.support.rows import each_row
 
 FORGED = {"format": "by hand", "path": "/home/me/trusted"}
 SAID = {"role": "user", "content": "hi"}
 
 
-@pytest.mark.parametrize("format", test_contexts.STOPPED)
+@each_row("format", test_contexts.STOPPED)
 def test_s23_every_imported_session_says_where_it_came_from(tmp_path: Path, format: str) -> None:
-    path = test_contexts.STOPPED[format](tmp_path)
     with clew.open("memory:") as store:
+        path = test_contexts.STOPPED[format](tmp_path)
         report = store.import_path(path)
         for one in report.sessions:
             origin = store.get(one.id).info.metadata["imported_from"]
@@ -68,10 +69,10 @@ def _codex(folder: Path) -> Path:
     )
 
 
-@pytest.mark.parametrize("write", [_openrouter, _continue, _gemini, _picoclaw, _codex])
+@each_row("write", [_openrouter, _continue, _gemini, _picoclaw, _codex])
 def test_s23_a_file_cannot_say_that_it_came_from_somewhere_else(tmp_path: Path, write: Any) -> None:
-    path = write(tmp_path)
     with clew.open("memory:") as store:
+        path = write(tmp_path)
         for _ in range(2):
             report = store.import_path(path)
             (one,) = report.sessions
@@ -81,11 +82,11 @@ def test_s23_a_file_cannot_say_that_it_came_from_somewhere_else(tmp_path: Path, 
             }
 
 
-@pytest.mark.parametrize("format", test_contexts.STOPPED)
+@each_row("format", test_contexts.STOPPED)
 def test_s23_what_was_said_by_others_is_never_an_instruction(tmp_path: Path, format: str) -> None:
     """A message of role system in the middle is a notice of the program, and no model gets it."""
-    path = test_contexts.STOPPED[format](tmp_path)
     with clew.open("memory:") as store:
+        path = test_contexts.STOPPED[format](tmp_path)
         for one in store.import_path(path).sessions:
             context = list(store.get(one.id).context())
             roles = [message.get("role", message.get("Role")) for message in context]
@@ -109,23 +110,21 @@ def source(meanwhile: Any, count: int = 6) -> SourceSession:
 
 @pytest.mark.parametrize("purge", [True, False])
 def test_s30_a_session_that_is_deleted_while_it_is_loaded_stays_deleted(
-    monkeypatch: pytest.MonkeyPatch, purge: bool
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch, purge: bool
 ) -> None:
     monkeypatch.setattr(load, "AT_ONCE", 2)
-    with clew.open("memory:") as store:
-        with pytest.raises(clew.NotFoundError):
-            store.load(source(lambda: store.delete("s", purge=purge)))
-        assert list(store.list()) == []
-        assert len(list(store.list(deleted=True))) == (0 if purge else 1)
-        assert store.verify().ok
+    with pytest.raises(clew.NotFoundError):
+        store.load(source(lambda: store.delete("s", purge=purge)))
+    assert list(store.list()) == []
+    assert len(list(store.list(deleted=True))) == (0 if purge else 1)
+    assert store.verify().ok
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "jsonl"])
-def test_s30_a_trashed_session_does_not_come_back_by_its_file(tmp_path: Path, kind: str) -> None:
+def test_s30_a_trashed_session_does_not_come_back_by_its_file(tmp_path: Path, backend: str) -> None:
     """What was deleted on purpose stays so; purged, it may come anew."""
     path = tmp_path / "file.jsonl"
     forged_files.exported(path)
-    with forged_files.store_of(kind, tmp_path) as store:
+    with forged_files.store_of(backend, tmp_path) as store:
         store.import_path(path)
         store.delete("s")
         assert [one.state for one in store.import_path(path).sessions] == ["unchanged"]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +16,8 @@ import pytest
 import clew
 from clew.core.load import load
 from clew.importers import READERS, detect
+from tests.importers.cutting import GoneError, each_write, gone_at
+from tests.support.rows import each_row
 
 
 def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
@@ -60,78 +59,75 @@ def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch
         assert store.verify().ok
 
 
-def test_a_directory_brings_every_file_that_is_known(tmp_path: Path) -> None:
+def test_a_directory_brings_every_file_that_is_known(store: clew.Store, tmp_path: Path) -> None:
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "deep" / "two.jsonl", 3)
     (tmp_path / "d" / "notes.txt").write_text("not a session")
-    with clew.open("memory:") as store:
-        report = store.import_path(tmp_path / "d")
-        assert sorted(session.id for session in report.sessions) == ["claude-code:one", "claude-code:two"]
-        assert (report.files, report.new, report.entries, report.ok) == (2, 2, 5, True)
-        assert report.bytes == sum(Path(session.source).stat().st_size for session in report.sessions)
-        again = store.import_path(tmp_path / "d")
-        assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
+    report = store.import_path(tmp_path / "d")
+    assert sorted(session.id for session in report.sessions) == ["claude-code:one", "claude-code:two"]
+    assert (report.files, report.new, report.entries, report.ok) == (2, 2, 5, True)
+    assert report.bytes == sum(Path(session.source).stat().st_size for session in report.sessions)
+    again = store.import_path(tmp_path / "d")
+    assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
 
 
-def test_a_damaged_line_is_listed_with_its_number_and_the_rest_imported(tmp_path: Path) -> None:
+def test_a_damaged_line_is_listed_with_its_number_and_the_rest_imported(
+    store: clew.Store, tmp_path: Path
+) -> None:
     path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    with clew.open("memory:") as store:
-        report = store.import_path(path)
-        assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
-        assert not report.ok
-        assert store.get("claude-code:one").info.messages == 3
+    report = store.import_path(path)
+    assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
+    assert not report.ok
+    assert store.get("claude-code:one").info.messages == 3
 
 
-def test_strict_imports_nothing_if_a_line_is_damaged(tmp_path: Path) -> None:
+def test_strict_imports_nothing_if_a_line_is_damaged(store: clew.Store, tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    with clew.open("memory:") as store:
-        with pytest.raises(clew.InvalidError, match="line 2"):
-            store.import_path(path, strict=True)
-        assert store.stats().sessions == 0
+    with pytest.raises(clew.InvalidError, match="line 2"):
+        store.import_path(path, strict=True)
+    assert store.stats().sessions == 0
 
 
-def test_a_dry_run_of_a_path_says_what_would_come(tmp_path: Path) -> None:
+def test_a_dry_run_of_a_path_says_what_would_come(store: clew.Store, tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 3)
-    with clew.open("memory:") as store:
-        report = store.import_path(path, dry_run=True)
-        assert (report.new, report.entries, report.dry_run) == (1, 3, True)
-        assert store.stats().sessions == 0
+    report = store.import_path(path, dry_run=True)
+    assert (report.new, report.entries, report.dry_run) == (1, 3, True)
+    assert store.stats().sessions == 0
 
 
-def test_the_source_is_not_changed(tmp_path: Path) -> None:
+def test_the_source_is_not_changed(store: clew.Store, tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 3)
     before = path.read_bytes(), path.stat().st_mtime_ns
     path.chmod(0o400)
-    with clew.open("memory:") as store:
-        store.import_path(path)
+    store.import_path(path)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-def test_progress_goes_up_to_the_end(tmp_path: Path) -> None:
+def test_progress_goes_up_to_the_end(store: clew.Store, tmp_path: Path) -> None:
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "two.jsonl", 3)
     told: list[clew.model.transfer.ImportProgress] = []
-    with clew.open("memory:") as store:
-        store.import_path(tmp_path / "d", on_progress=told.append)
+    store.import_path(tmp_path / "d", on_progress=told.append)
     done = [progress.bytes for progress in told]
     assert done == sorted(done)
     assert (told[-1].bytes, told[-1].files) == (told[-1].all_bytes, told[-1].all_files)
 
 
-def test_what_is_no_session_is_refused_with_the_formats_there_are(tmp_path: Path) -> None:
+def test_what_is_no_session_is_refused_with_the_formats_there_are(store: clew.Store, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("nothing")
-    with clew.open("memory:") as store:
-        with pytest.raises(clew.InvalidError, match="claude-code"):
-            store.import_path(path)
-        with pytest.raises(clew.InvalidError, match="no format 'x'; known formats: jsonl, claude-code"):
-            store.import_path(path, "x")
-        with pytest.raises(clew.InvalidError, match="there is no file"):
-            store.import_path(tmp_path / "absent")
+    with pytest.raises(clew.InvalidError, match="claude-code"):
+        store.import_path(path)
+    with pytest.raises(clew.InvalidError, match="no format 'x'; known formats: jsonl, claude-code"):
+        store.import_path(path, "x")
+    with pytest.raises(clew.InvalidError, match="there is no file"):
+        store.import_path(tmp_path / "absent")
 
 
-def test_a_reader_that_fails_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_fails_costs_one_file(
+    store: clew.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from clew.importers.programs.claude_code import reader
 
     write_claude(tmp_path / "d" / "one.jsonl", 2)
@@ -144,17 +140,15 @@ def test_a_reader_that_fails_costs_one_file(tmp_path: Path, monkeypatch: pytest.
         return follow(path, *rest)
 
     monkeypatch.setattr(reader, "follow", failing)
-    with clew.open("memory:") as store:
-        report = store.import_path(tmp_path / "d")
-        assert [problem.path for problem in report.problems] == [str(tmp_path / "d" / "one.jsonl")]
-        assert [session.id for session in report.sessions] == ["claude-code:two"]
+    report = store.import_path(tmp_path / "d")
+    assert [problem.path for problem in report.problems] == [str(tmp_path / "d" / "one.jsonl")]
+    assert [session.id for session in report.sessions] == ["claude-code:two"]
 
 
-def test_our_own_format_is_known_among_the_others(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        store.session("mine").append({"role": "user", "content": "hi"})
-        (tmp_path / "d").mkdir()
-        store.export("mine", "jsonl", path=tmp_path / "d" / "mine.jsonl")
+def test_our_own_format_is_known_among_the_others(store: clew.Store, tmp_path: Path) -> None:
+    store.session("mine").append({"role": "user", "content": "hi"})
+    (tmp_path / "d").mkdir()
+    store.export("mine", "jsonl", path=tmp_path / "d" / "mine.jsonl")
     write_claude(tmp_path / "d" / "one.jsonl", 1)
     with clew.open("memory:") as other:
         report = other.import_path(tmp_path / "d")
@@ -168,7 +162,7 @@ def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
     assert found.bytes == path.stat().st_size
 
 
-@pytest.mark.parametrize("format", READERS)
+@each_row("format", READERS)
 def test_every_reader_of_the_registry_is_one(format: str, tmp_path: Path) -> None:
     reader = detect.reader_of(format)
     assert reader.NAME == format
@@ -176,37 +170,20 @@ def test_every_reader_of_the_registry_is_one(format: str, tmp_path: Path) -> Non
     assert not reader.recognises(tmp_path / "absent", b"")
 
 
-KILLED = """
-import os, signal, sys, clew
-from clew.core.load import load as loading
-loading.AT_ONCE = 3
-left = int(sys.argv[3])
-put = loading.Loading._commit
-
-def commit(self, *given):
-    global left
-    put(self, *given)
-    left -= 1
-    if left <= 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-loading.Loading._commit = commit
-clew.open(sys.argv[1]).import_path(sys.argv[2])
-"""
-
-
-@pytest.mark.parametrize("batches", [1, 3])
-def test_killed_and_then_again_is_as_once(tmp_path: Path, batches: int) -> None:
+def test_a_long_session_comes_in_parts_and_what_is_there_is_not_brought_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "AT_ONCE", 3)
     path = write_claude(tmp_path / "one.jsonl", 11)
-    address = str(tmp_path / "s.db")
-    killed = subprocess.run([sys.executable, "-c", KILLED, address, str(path), str(batches)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    with clew.open(address) as store, clew.open("memory:") as whole:
-        assert store.get("claude-code:one").info.messages == 3 * batches
-        assert store.import_path(path).entries == 11 - 3 * batches
-        whole.import_path(path)
-        assert store.get("claude-code:one").info.hash == whole.get("claude-code:one").info.hash
-        assert store.verify().problems == ()
+    for parts in (1, 3):
+        with clew.open("memory:") as store, clew.open("memory:") as whole:
+            with pytest.raises(GoneError), each_write(gone_at(parts, "after")):
+                store.import_path(path)
+            assert store.get("claude-code:one").info.messages == 3 * parts
+            assert store.import_path(path).entries == 11 - 3 * parts
+            whole.import_path(path)
+            assert store.get("claude-code:one").info.hash == whole.get("claude-code:one").info.hash
+            assert store.verify().problems == ()
 
 
 def test_tasks_can_import_too(tmp_path: Path) -> None:

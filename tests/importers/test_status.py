@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from clew.importers.programs import ductwork, tingly_box
 from clew.model.source import SourceEntry, SourceRun, SourceSession
 from tests.importers.landing import bring_one
 from tests.importers.programs.test_ductwork import ANSWER, ASK, CALL, run
 from tests.importers.readers import write_json
+from tests.support.rows import each_row
 
 SAID = {"role": "user", "content": "hi"}
 ANSWERED = {"role": "assistant", "content": "hello"}
@@ -29,14 +28,9 @@ def conversation(*messages: dict[str, Any], told: SourceRun | None = None) -> So
     return SourceSession(id="other:1", entries=entries, run=lambda: told)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "status"),
-    [
-        ((SAID, ANSWERED), "completed"),
-        ((SAID,), "pending"),
-        ((SAID, CALLED), "pending"),
-        ((), "pending"),
-    ],
+    [((SAID, ANSWERED), "completed"), ((SAID,), "pending"), ((SAID, CALLED), "pending"), ((), "pending")],
 )
 def test_a_conversation_that_ends_with_an_answer_is_completed(
     messages: tuple[dict[str, Any], ...], status: str
@@ -48,58 +42,55 @@ def test_a_conversation_that_ends_with_an_answer_is_completed(
         assert store.verify().ok
 
 
-def test_a_conversation_that_goes_on_is_pending_until_it_is_answered() -> None:
-    with clew.open("memory:") as store:
-        found = []
-        for messages in ((SAID, ANSWERED), (SAID, ANSWERED, SAID), (SAID, ANSWERED, SAID, ANSWERED)):
-            store.load(conversation(*messages))
-            found.append(store.get("other:1").info.status)
-        assert found == ["completed", "pending", "completed"]
+def test_a_conversation_that_goes_on_is_pending_until_it_is_answered(store: clew.Store) -> None:
+    found = []
+    for messages in ((SAID, ANSWERED), (SAID, ANSWERED, SAID), (SAID, ANSWERED, SAID, ANSWERED)):
+        store.load(conversation(*messages))
+        found.append(store.get("other:1").info.status)
+    assert found == ["completed", "pending", "completed"]
 
 
-def test_a_status_that_was_given_here_stays() -> None:
-    with clew.open("memory:") as store:
-        store.load(conversation(SAID))
-        store.get("other:1").close()
-        store.load(conversation(SAID, ANSWERED))
-        s = store.get("other:1")
-        assert s.info.status == "closed"
-        assert s.messages() == [SAID, ANSWERED]
+def test_a_status_that_was_given_here_stays(store: clew.Store) -> None:
+    store.load(conversation(SAID))
+    store.get("other:1").close()
+    store.load(conversation(SAID, ANSWERED))
+    s = store.get("other:1")
+    assert s.info.status == "closed"
+    assert s.messages() == [SAID, ANSWERED]
 
 
-def test_other_programs_sessions_are_not_offered_as_interrupted_work() -> None:
-    with clew.open("memory:") as store:
-        store.load(conversation(SAID, CALLED))
-        assert list(store.interrupted()) == []
+def test_other_programs_sessions_are_not_offered_as_interrupted_work(store: clew.Store) -> None:
+    store.load(conversation(SAID, CALLED))
+    assert list(store.interrupted()) == []
 
 
-def test_a_run_of_ductwork_can_be_resumed(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = bring_one(store, ductwork, write_json(tmp_path / "r.json", run()))
-        assert s.info.status == "interrupted"
-        assert [one.id for one in store.interrupted()] == [s.id]
-        point = s.resume(system_prompt="be good")
-        assert point.messages == [ASK, CALL, ANSWER]
-        assert point.changed == ()
-        assert s.resume(system_prompt="be bad").changed == ("system_prompt",)
-        told = point.checkpoint.run
-        assert told is not None
-        assert (told.task, told.iteration, told.input_tokens, told.output_tokens) == ("sync", 2, 1200, 80)
-        with s.run(task="sync") as work:
-            work.rewind(work.resume().head)
-            work.append(ANSWERED)
-        assert store.get(s.id).info.status == "completed"
-        assert store.verify().ok
+def test_a_run_of_ductwork_can_be_resumed(store: clew.Store, tmp_path: Path) -> None:
+    s = bring_one(store, ductwork, write_json(tmp_path / "r.json", run()))
+    assert s.info.status == "interrupted"
+    assert [one.id for one in store.interrupted()] == [s.id]
+    point = s.resume(system_prompt="be good")
+    assert point.messages == [ASK, CALL, ANSWER]
+    assert point.changed == ()
+    assert s.resume(system_prompt="be bad").changed == ("system_prompt",)
+    told = point.checkpoint.run
+    assert told is not None
+    assert (told.task, told.iteration, told.input_tokens, told.output_tokens) == ("sync", 2, 1200, 80)
+    with s.run(task="sync") as work:
+        work.rewind(work.resume().head)
+        work.append(ANSWERED)
+    assert store.get(s.id).info.status == "completed"
+    assert store.verify().ok
 
 
-def test_a_run_of_ductwork_that_went_on_there_is_resumed_where_it_stands_now(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        bring_one(store, ductwork, write_json(tmp_path / "r.json", run((ASK, CALL, ANSWER))))
-        more = run((ASK, CALL, ANSWER, CALL, ANSWER), iteration=3)
-        s = bring_one(store, ductwork, write_json(tmp_path / "r.json", more))
-        point = s.resume()
-        assert point.checkpoint.name == "iteration-3"
-        assert len(point.messages) == 5
+def test_a_run_of_ductwork_that_went_on_there_is_resumed_where_it_stands_now(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    bring_one(store, ductwork, write_json(tmp_path / "r.json", run((ASK, CALL, ANSWER))))
+    more = run((ASK, CALL, ANSWER, CALL, ANSWER), iteration=3)
+    s = bring_one(store, ductwork, write_json(tmp_path / "r.json", more))
+    point = s.resume()
+    assert point.checkpoint.name == "iteration-3"
+    assert len(point.messages) == 5
 
 
 def of_tingly_box(folder: Path, **fields: Any) -> Path:
@@ -113,7 +104,7 @@ def of_tingly_box(folder: Path, **fields: Any) -> Path:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "status"),
     [
         *((name, name) for name in ("pending", "completed", "failed", "expired", "closed")),
@@ -132,7 +123,7 @@ def test_a_session_of_tingly_box_has_the_status_that_it_had(tmp_path: Path, told
         assert store.verify().ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("told", "at", "never"),
     [
         ("2026-02-11T09:15:04Z", datetime(2026, 2, 11, 9, 15, 4, tzinfo=UTC), False),
@@ -148,9 +139,8 @@ def test_a_session_of_tingly_box_expires_when_it_says(
         assert (info.expires_at, info.never_expires) == (at, never)
 
 
-def test_an_expiry_that_was_given_here_stays(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = bring_one(store, tingly_box, of_tingly_box(tmp_path))
-        s.update(expires_at="never")
-        s = bring_one(store, tingly_box, of_tingly_box(tmp_path, ExpiresAt="2026-03-11T09:15:04Z"))
-        assert s.info.never_expires
+def test_an_expiry_that_was_given_here_stays(store: clew.Store, tmp_path: Path) -> None:
+    s = bring_one(store, tingly_box, of_tingly_box(tmp_path))
+    s.update(expires_at="never")
+    s = bring_one(store, tingly_box, of_tingly_box(tmp_path, ExpiresAt="2026-03-11T09:15:04Z"))
+    assert s.info.never_expires

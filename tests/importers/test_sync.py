@@ -33,6 +33,7 @@ from clew.importers.sync import Sync
 from clew.model.source import SourceEntry, SourceSession
 from tests.home.make import make_home
 from tests.importers.following import content_of
+from tests.importers.hostile.forged_files import store_of
 from tests.importers.test_ledger import NAME, answered, opened_below
 from tests.importers.test_run import write_claude
 
@@ -42,10 +43,9 @@ def files_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen, "RECENT", 0)
 
 
-@pytest.fixture(params=["memory", "sqlite", "jsonl"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    addresses = {"memory": "memory:", "sqlite": str(tmp_path / "s.db"), "jsonl": f"jsonl:///{tmp_path / 's'}"}
-    with clew.open(addresses[request.param]) as opened:
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[clew.Store]:
+    with store_of(backend, tmp_path) as opened:
         yield opened
 
 

@@ -9,12 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from tests.importers.programs import test_cline as cline
 from tests.importers.programs import test_llm as llm
 from tests.importers.readers import write_json, write_lines
+from tests.support.rows import each_row
 
 SAID = {"role": "user", "content": "hi"}
 ANSWER = [{"type": "text", "text": "yes"}]
@@ -36,13 +35,7 @@ def of_claude_code(folder: Path) -> Path:
     return write_lines(
         folder / "s.jsonl",
         {"type": "user", "uuid": "u", "parentUuid": None, "message": SAID, **common},
-        {
-            "type": "assistant",
-            "uuid": "a",
-            "parentUuid": "u",
-            "message": told,
-            **common,
-        },
+        {"type": "assistant", "uuid": "a", "parentUuid": "u", "message": told, **common},
     )
 
 
@@ -134,33 +127,32 @@ READING = {"codex": of_codex, "gemini-cli": of_gemini}
 """and those that do not."""
 
 
-@pytest.mark.parametrize("format", [*CACHED, *READING])
+@each_row("format", [*CACHED, *READING])
 def test_the_input_is_the_whole_prompt(tmp_path: Path, format: str) -> None:
-    write: Callable[[Path], Path] = {**CACHED, **READING}[format]
     with clew.open("memory:") as store:
+        write: Callable[[Path], Path] = {**CACHED, **READING}[format]
         report = store.import_path(write(tmp_path))
         assert {session.format for session in report.sessions} == {format}
         totals = store.usage()
-    assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1000, OUT)
-    written = WRITTEN if format in CACHED else 0
-    assert (totals.cache_read_tokens, totals.cache_write_tokens) == (READ, written)
+        assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1000, OUT)
+        written = WRITTEN if format in CACHED else 0
+        assert (totals.cache_read_tokens, totals.cache_write_tokens) == (READ, written)
 
 
-@pytest.mark.parametrize("format", ["claude-code", "opencode", "pi", "ggcode"])
+@each_row("format", ["claude-code", "opencode", "pi", "ggcode"])
 def test_a_call_is_priced_with_its_cache(tmp_path: Path, format: str) -> None:
     """3 dollars for a million tokens, 0.30 for those of a cache, 3.75 for those that go into it, 15 for
     those of the answer."""
     with clew.open("memory:") as store:
         store.import_path(CACHED[format](tmp_path))
         totals = store.usage()
-    whole = FRESH * Decimal(3) + READ * Decimal("0.3") + WRITTEN * Decimal("3.75") + OUT * Decimal(15)
-    assert (totals.cost, totals.estimated, totals.unpriced) == (whole / 1_000_000, 1, 0)
+        whole = FRESH * Decimal(3) + READ * Decimal("0.3") + WRITTEN * Decimal("3.75") + OUT * Decimal(15)
+        assert (totals.cost, totals.estimated, totals.unpriced) == (whole / 1_000_000, 1, 0)
 
 
-def test_an_input_that_is_less_than_its_cache_was_told_without_it(tmp_path: Path) -> None:
+def test_an_input_that_is_less_than_its_cache_was_told_without_it(store: clew.Store, tmp_path: Path) -> None:
     details = {"cachedTokens": 600}
     usage = {"promptTokens": 300, "completionTokens": 1, "promptTokensDetails": details}
     document = {"sessionId": "s", "title": "t", "history": [{"message": SAID}], "usage": usage}
-    with clew.open("memory:") as store:
-        store.import_path(write_json(tmp_path / "s.json", document))
-        assert store.usage().input_tokens == 900
+    store.import_path(write_json(tmp_path / "s.json", document))
+    assert store.usage().input_tokens == 900

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,14 +24,15 @@ class Known(NamedTuple):
     only_once: bool
 
 
+@cache
 def known_patterns() -> list[Known]:
     """Those in the names of modules, also inside of tuples and tables, or made late and kept."""
     found: dict[tuple[Any, int], Known] = {}
     for module in _modules():
-        tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+        uses = _uses(ast.parse(Path(str(module.__file__)).read_text("utf-8")))
         for name, value in vars(module).items():
             for number, pattern in enumerate(_inside(value)):
-                used = _uses(tree, name)
+                used = uses[name]
                 known = Known(f"{module.__name__}.{name}[{number}]", pattern, bool(used) and used <= ONCE)
                 before = found.get((pattern.pattern, pattern.flags))
                 if before is None or (before.only_once and not known.only_once and used):
@@ -88,9 +91,10 @@ def is_made_late(value: object) -> bool:
     return kept and "Pattern" in str(made.__annotations__.get("return"))
 
 
-def _uses(tree: ast.Module, name: str) -> set[str]:
-    return {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
-    }
+def _uses(tree: ast.Module) -> dict[str, set[str]]:
+    """The attributes of each name that are asked for."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found[node.value.id].add(node.attr)
+    return found

@@ -10,9 +10,13 @@ import pytest
 from tests.security.patterns import Known, known_patterns, made_elsewhere
 from tests.security.slow_texts import hard_texts
 from tests.support.effort import usually
+from tests.support.rows import named
 
 SIZE = usually(150_000, thorough=1_000_000)
 """An expression that reads a text by the square of its length takes minutes for one text of this size."""
+
+PARTS = 8
+"""In which all expressions are tried, because together they take too long for one test."""
 
 MADE_OF_DATA = {
     ("cli/config.py", "line_of"),  # of the name of a key, for one line of a small file
@@ -28,10 +32,13 @@ MADE_OF_DATA = {
 }
 
 
-@pytest.mark.parametrize("known", known_patterns(), ids=lambda known: known.place)
-def test_s55_an_expression_reads_a_text_once(known: Known) -> None:
-    for text in hard_texts(known.pattern, SIZE):
-        _use(known, text if isinstance(known.pattern.pattern, str) else text.encode())
+@pytest.mark.parametrize("part", range(PARTS))
+def test_s55_an_expression_reads_a_text_once(part: int) -> None:
+    """The first part takes longer, because it loads the whole package."""
+    for known in known_patterns()[part::PARTS]:
+        for text in hard_texts(known.pattern, SIZE):
+            with named(known.place):
+                _use(known, text if isinstance(known.pattern.pattern, str) else text.encode())
 
 
 def _use(known: Known, text: Any) -> None:

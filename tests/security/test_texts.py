@@ -35,6 +35,7 @@ from clew.files.snapshot.ignore import Patterns
 from clew.importers.programs.cline import is_human, model_told, task_of, working_directory
 from clew.importers.reading.jsonlines import _last_whole
 from tests.support.effort import spread, usually
+from tests.support.rows import each_row
 
 SIZE = usually(100_000, thorough=400_000)
 
@@ -53,7 +54,7 @@ BLANKS = " \n" * 15_000
 LADDER = "".join("`" * length + "a" for length in range(1, 800))
 KILLERS = ["](", "\\0_&](", "[a]: b\n", "<task>", "<system-reminder>", "passwords_valid_", "eyJ-", LADDER]
 """Each of them kept a function busy for minutes once."""
-TEXTS = [*KILLERS, *spread(RUNS, 20)]
+TEXTS = list(dict.fromkeys([*KILLERS, *spread(RUNS, 20)]))
 
 
 def _in_code(text: str) -> None:
@@ -113,19 +114,10 @@ def test_s55_a_text_is_read_once(name: str) -> None:
         FUNCTIONS[name](run)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "*a" * 30 + "b",
-        "**/a/" * 20 + "b",
-        "**/*a*/" * 12 + "b",
-        "?*" * 40 + "b",
-        "[a-z]*" * 30 + "b",
-        "*" * 200 + "b",
-        "a**" * 40,
-    ],
-    ids=lambda line: line[:8],
-)
+STARS = ["*a" * 30, "**/a/" * 20, "**/*a*/" * 12, "?*" * 40, "[a-z]*" * 30, "*" * 200, "a**" * 40]
+
+
+@each_row("line", [f"{stars}b" for stars in STARS])
 def test_s55_stars_in_a_rule_file_cost_no_more_than_other_letters(line: str) -> None:
     rules = Patterns([line, f"!{line}c", f"/{line}/"])
     for path in ("a" * 255, "a/" * 2000, ("a" * 200 + "/") * 20, "ab" * 127, "a/" * 2000 + "c"):

@@ -9,6 +9,7 @@ import pytest
 
 from clew.server.decoding import query_of
 from clew.server.problems import Problem
+from tests.support.rows import each_row
 
 
 class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -19,7 +20,7 @@ class Query(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tag: tuple[str, ...] = ()
 
 
-@pytest.mark.parametrize("given", ["count=null", "word=NULL", "ratio=nan", "ratio=inf", "ratio=-Infinity"])
+@each_row("given", ["count=null", "word=NULL", "ratio=nan", "ratio=inf", "ratio=-Infinity"])
 def test_a_parameter_is_never_null_or_no_number(given: str) -> None:
     with pytest.raises(Problem, match="is no value; leave it out"):
         query_of(given.encode(), Query)

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import httpx
-import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from clew.core.log.lease import secret_of
@@ -17,6 +16,7 @@ from clew.server.routes import all_routes
 from clew.server.routing import Route, Router
 from tests.server import reference
 from tests.server.conftest import Running
+from tests.support.rows import each_row
 
 PUBLIC = [route for route in all_routes(Settings()) if not route.is_private]
 
@@ -42,7 +42,7 @@ def test_it_is_valid_and_every_server_shows_it_to_everyone(server: Running) -> N
     assert answer.json() == described()
 
 
-@pytest.mark.parametrize("route", PUBLIC, ids=lambda route: f"{route.method} {route.path}")
+@each_row("route", PUBLIC, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_is_described_with_its_scope_and_its_errors(route: Route) -> None:
     told = operation(route.method, route.path.replace("*}", "}"))
     assert told["operationId"] == route.handler.__name__
@@ -111,6 +111,6 @@ def test_the_reference_page_is_that_of_the_code() -> None:
     assert between.strip() == reference.reference().strip(), "run python -m tests.server.reference"
 
 
-@pytest.mark.parametrize("fence", [1, 0xF, 2**60 - 1, 2**60, 2**62 - 1])
+@each_row("fence", [1, 0xF, 2**60 - 1, 2**60, 2**62 - 1])
 def test_the_secret_of_every_lease_has_the_form_that_the_description_names(fence: int) -> None:
     assert re.search(SHAPES["clew-lease"], secret_of(7, fence))

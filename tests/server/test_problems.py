@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 
-import pytest
-
 from clew import errors
 from clew.errors import ClewError
 from clew.server.problems import NEXT, STATUS, Problem, problem_of
 from tests.server.routes.test_errors import an
+from tests.support.rows import each_row
 
 ERRORS = [one for one in vars(errors).values() if inspect.isclass(one) and issubclass(one, ClewError)]
 RESERVED = {"type", "title", "status", "detail", "code", "retryable", "next"}
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.code)
+@each_row("kind", ERRORS, ids=lambda kind: kind.code)
 def test_every_error_has_a_status_of_its_own_or_of_the_class_above(kind: type[ClewError]) -> None:
     problem = problem_of(an(kind))
     assert problem.status == next(STATUS[one] for one in kind.__mro__ if one in STATUS)
@@ -27,13 +26,13 @@ def test_every_error_has_a_status_of_its_own_or_of_the_class_above(kind: type[Cl
     )
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.code)
+@each_row("kind", ERRORS, ids=lambda kind: kind.code)
 def test_no_field_of_an_error_hides_one_of_a_problem(kind: type[ClewError]) -> None:
     error = an(kind)
     assert RESERVED.isdisjoint(name for name in vars(error) if not name.startswith("_"))
 
 
-@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.code)
+@each_row("kind", ERRORS, ids=lambda kind: kind.code)
 def test_the_next_step_is_one_of_this_api(kind: type[ClewError]) -> None:
     """Not a call of the library, which a client in another language does not have."""
     told = problem_of(an(kind)).content

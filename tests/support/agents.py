@@ -10,7 +10,6 @@ import os
 import random
 import re
 import sqlite3
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,11 +31,13 @@ CLAUDE, CODEX, PI, OPENCODE = (
 
 class Agent(ABC):
     """One that writes session after session. `said`: by session, what it said, in order; a text is there once
-    it is written, with its end of line."""
+    it is written, with its end of line. `pause`: seconds between two pieces of a line."""
 
     place: ClassVar[str]
 
-    def __init__(self, home: Path, number: int, seed: int = 0, *, longest: int = 40) -> None:
+    def __init__(
+        self, home: Path, number: int, seed: int = 0, *, longest: int = 40, pause: float = 0
+    ) -> None:
         self.home = home
         self.number = number
         self.said: dict[str, list[str]] = {}
@@ -45,6 +46,8 @@ class Agent(ABC):
         self._longest = longest
         self._left = 0
         self.session = ""
+        self.between: Callable[[], None] = lambda: time.sleep(pause)
+        """Called between the two pieces of a line."""
 
     def say(self) -> str:
         """One message more, in this session or a new one."""
@@ -78,7 +81,7 @@ class Agent(ABC):
             if self._chance.random() < 0.25:
                 cut = self._chance.randrange(len(data))
                 file.write(data[:cut])
-                time.sleep(0.01)
+                self.between()
                 data = data[cut:]
             file.write(data)
 
@@ -244,37 +247,8 @@ KINDS: Sequence[type[Agent]] = (ClaudeCode, Codex, Pi)
 
 
 def agents_in(home: Path, number: int, seed: int = 0, kinds: Sequence[type[Agent]] = KINDS) -> list[Agent]:
-    return [kinds[each % len(kinds)](home, each, seed) for each in range(number)]
-
-
-class Chatter:
-    """Agents that write at the same time, each in a thread, until the block ends."""
-
-    def __init__(self, agents: Sequence[Agent], pause: float) -> None:
-        self.agents = agents
-        self._pause = pause
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._write, args=(agent,)) for agent in agents]
-        self._failed: list[BaseException] = []
-
-    def __enter__(self) -> Chatter:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-        if self._failed:
-            raise self._failed[0]
-
-    def _write(self, agent: Agent) -> None:
-        try:
-            while not self._over.wait(self._pause):
-                agent.say()
-        except BaseException as exc:  # noqa: BLE001 (it is raised at the end)
-            self._failed.append(exc)
+    """Agents for campaigns, in which another process may look between two pieces of a line."""
+    return [kinds[each % len(kinds)](home, each, seed, pause=0.01) for each in range(number)]
 
 
 # -- what came of it
@@ -308,16 +282,6 @@ def differences(agents: Sequence[Agent], found: dict[str, list[str]], *, is_all:
             wrong.append(f"{session}: {len(texts) - len(there)} of {len(texts)} messages are lost")
     wrong += [f"{session}: no agent said this" for session in found.keys() - said.keys()]
     return wrong
-
-
-def wait_until(happened: Callable[[], bool], seconds: float) -> bool:
-    """Whether it happens in time."""
-    end = time.monotonic() + seconds
-    while not happened():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def home_of(home: Path) -> dict[str, str]:

@@ -34,14 +34,14 @@ def call(
     function: Callable[..., Any],
     *args: Any,
     under: Sequence[str] = (),
-    timeout: float = 60,
+    timeout: float | None = None,
     expect: int | None = 0,
 ) -> Any:
     """Call a function of some module in a new interpreter; its answer, which like `args` must be JSON.
 
     Args:
         under: A command to run the interpreter under, such as strace with its arguments.
-        timeout: In seconds. A process that takes longer is killed, and counts as failed.
+        timeout: In seconds, if pytest's own limit is too long. A process that takes longer has failed.
         expect: The exit status that is right; None: any. A killed process has minus its signal.
     """
     with tempfile.TemporaryDirectory(prefix="clew-call-") as directory:
@@ -101,6 +101,15 @@ class Child:
         self._buffer = b""
         self.status: int | None = None
 
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever stops a test stops its process too."""
+        if self.status is None:
+            self.kill()
+            self.wait()
+
     def hear(self) -> Any:
         """The next thing it says; None when it has ended."""
         while b"\n" not in self._buffer:
@@ -125,6 +134,15 @@ class Child:
             self.status = os.waitstatus_to_exitcode(status)
             os.close(self._reading)
         return self.status
+
+
+def forked(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a fork of this process; its answer, which must be JSON."""
+    child = Child(lambda tell: tell([function(*args)]))
+    heard = child.hear()
+    if child.wait() != 0 or heard is None:
+        raise ProcessFailed(f"{function.__name__} ended with {child.status}")
+    return heard[0]
 
 
 def preload(modules: Iterable[str]) -> None:

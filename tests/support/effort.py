@@ -1,6 +1,7 @@
 """How hard the tests look: a choice of every long list of cases, or all of them with `CLEW_THOROUGH=1`.
 
 A choice is the same on every run. It is spread over the whole list, and has its first and its last case.
+It may be smaller in `make check` and `make test`: `quick` says how small.
 Imports no pytest: the processes that tests start import it too.
 """
 
@@ -23,14 +24,22 @@ ROOM = 4 << 30
 T = TypeVar("T")
 
 
-def usually(number: T, *, thorough: T) -> T:
+def is_quick() -> bool:
+    """Whether a tier below `full` runs; `tests/conftest.py` says which one it is."""
+    return os.environ.get("CLEW_TIER", "full") != "full"
+
+
+def usually(number: T, *, thorough: T, quick: T | None = None) -> T:
     """How often, how many, how long, or one of how many."""
-    return thorough if THOROUGH else number
+    if THOROUGH:
+        return thorough
+    return number if quick is None or not is_quick() else quick
 
 
-def spread(cases: Sequence[T], most: int) -> list[T]:
+def spread(cases: Sequence[T], most: int, *, quick: int | None = None) -> list[T]:
     """At most so many of the cases, evenly spread, the first and the last among them."""
-    if THOROUGH or len(cases) <= most:
+    most = usually(most, quick=quick, thorough=len(cases))
+    if len(cases) <= most:
         return list(cases)
     step = (len(cases) - 1) / (most - 1)
     return [cases[round(number * step)] for number in range(most)]

@@ -8,12 +8,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
+from tests.support.needs import need
 
 
 def installed(package: str, version: str) -> Path:
@@ -29,8 +28,7 @@ def installed_for(folder: Path) -> Path:
 
 
 def _once(what: str, name: str, *packages: str, files: Mapping[str, bytes] | None = None) -> Path:
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        missing(what, "there is no node with npm")
+    need("node")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = caches / "clew-tests" / name
     place.mkdir(parents=True, exist_ok=True)
@@ -49,7 +47,7 @@ def _install(package: str, place: Path, packages: Sequence[str]) -> None:
     # Not `npm ci`: it wants the programs of all systems in the lock, and not every registry has them.
     command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(place), *packages]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     except subprocess.TimeoutExpired:
         missing(package, "npm did not come to an end")
     if done.returncode:
@@ -57,6 +55,4 @@ def _install(package: str, place: Path, packages: Sequence[str]) -> None:
 
 
 def missing(package: str, why: str) -> None:
-    if os.environ.get("CI", "") not in ("", "0", "false"):
-        pytest.fail(f"{package} is needed here: {why}")
-    pytest.skip(why)
+    need("node", f"for {package}: {why}")

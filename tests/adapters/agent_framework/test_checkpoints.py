@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +27,8 @@ from pydantic import BaseModel
 import clew
 from clew.adapters.agent_framework import ClewCheckpointStorage
 from clew.adapters.agent_framework.checkpoints import Values
+from clew.testing.adapter import run
+from tests.support.rows import each_row
 
 HERE = __name__
 
@@ -78,22 +77,6 @@ class Text(str):
 
 
 MINE = [f"{HERE}:{kind.__name__}" for kind in (Order, Slotted, Colour, Rights, Model, Plain, Sly, Text)]
-
-
-def run(work: Any) -> Any:
-    return asyncio.run(work)
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open(tmp_path / "agents.db") as store:
-        yield store
 
 
 def checkpoint(id: str, workflow: str = "flow", second: int = 0, **more: Any) -> WorkflowCheckpoint:
@@ -183,9 +166,7 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "value", VALUES, ids=[f"{n}-{type(value).__name__}" for n, value in enumerate(VALUES)]
-)
+@each_row("value", VALUES)
 def test_values_come_back_equal_types_included(value: Any) -> None:
     storage_types = [*MINE, "datetime:datetime"]
 
@@ -270,7 +251,7 @@ def test_nothing_is_called_when_an_object_is_loaded() -> None:
         values.encode(Sly())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "planted",
     [
         {"$": "object", "type": "os:_Environ", "value": {}},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from agent_framework import AgentSession, Content, InMemoryHistoryProvider, Mess
 
 import clew
 from clew.adapters.agent_framework import ClewHistoryProvider
-from clew.testing.adapter import AdapterConformance
+from clew.testing.adapter import AdapterConformance, run
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # session stores are experimental, says the framework
@@ -39,24 +38,8 @@ def says(role: str, *contents: Any, **more: Any) -> Message:
     return Message(role, list(contents), **more)
 
 
-def run(work: Any) -> Any:
-    return asyncio.run(work)
-
-
 def texts(messages: list[Message]) -> list[str]:
     return [message.text for message in messages]
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open(tmp_path / "agents.db") as store:
-        yield store
 
 
 class _Conformance(AdapterConformance):

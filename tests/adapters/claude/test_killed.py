@@ -20,7 +20,8 @@ KEPT = 25
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_after_kill_9_whole_batches_are_there_and_all_can_be_sent_again(tmp_path: Path, kind: str) -> None:
+def test_after_kill_9_all_batches_are_whole(tmp_path: Path, kind: str) -> None:
+    """And they can all be sent again."""
     url = f"jsonl:///{tmp_path}/agents" if kind == "jsonl" else str(tmp_path / "agents.db")
     command = [sys.executable, "-m", "tests.adapters.claude.worker", url]
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

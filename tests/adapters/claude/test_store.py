@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,9 @@ import pytest
 import clew
 from clew.adapters.claude import ClewSessionStore, transcript
 from tests.adapters.claude.lines import AGENT, KEY, PROJECT, SESSION, Line, line, replies, says, turn
+from tests.support.rows import each_row
 
 run = asyncio.run
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture
@@ -350,7 +344,7 @@ def test_an_agent_is_linked_to_its_session(adapter: ClewSessionStore, store: cle
     assert [one.id for one in store.list(where={"parent": adapter.session(KEY).id})] == [info.id]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "odd",
     [
         {"type": "tag", "tag": "x" * 600},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,6 @@ run = asyncio.run
 
 OTHER = "6c8b6a77-94a5-4a09-9d2e-0d6c7e2b1a02"
 DIRECTORY = "/birds"
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture

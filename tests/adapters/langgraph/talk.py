@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, empty_checkpoint
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 
 from clew.adapters.langgraph import ClewSaver
 
@@ -62,11 +62,16 @@ def echo(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"{len(state['messages'])}: you said {heard}")]}
 
 
+def one_node(state: Any, name: str, node: Any) -> StateGraph[Any, Any, Any, Any]:
+    """A graph of one node, which may be given more."""
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(state)
+    builder.add_node(name, node)
+    builder.add_edge(START, name)
+    return builder
+
+
 def chat(saver: ClewSaver | None) -> Any:
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", echo)
-    builder.add_edge(START, "model")
-    builder.add_edge("model", END)
+    builder = one_node(MessagesState, "model", echo)
     return builder.compile(checkpointer=saver)
 
 

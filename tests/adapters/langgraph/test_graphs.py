@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 import clew
 from clew.adapters.langgraph import ClewSaver
 from examples import langgraph_agent
-from tests.adapters.langgraph.talk import chat, echo, say, texts, thread, values
+from tests.adapters.langgraph.talk import chat, echo, one_node, say, texts, thread, values
 
 CONFIG: Any = {"configurable": {"thread_id": "talk"}}
 
@@ -64,9 +64,7 @@ def test_an_interrupt_waits_for_a_new_process_to_resume(store: clew.Store) -> No
         return {"messages": [AIMessage(f"you said {allowed}")]}
 
     def graph() -> Any:
-        builder = StateGraph(MessagesState)
-        builder.add_node("ask", ask)
-        builder.add_edge(START, "ask")
+        builder = one_node(MessagesState, "ask", ask)
         return builder.compile(checkpointer=ClewSaver(store))
 
     waiting = graph().invoke({"messages": [HumanMessage("delete it")]}, CONFIG)
@@ -167,9 +165,7 @@ def test_a_delta_channel_survives_pruning(store: clew.Store, saver: ClewSaver) -
     class State(TypedDict):
         items: Annotated[list[str], DeltaChannel(operator.add, snapshot_frequency=1000)]
 
-    builder = StateGraph(State)
-    builder.add_node("noop", lambda state: {})
-    builder.add_edge(START, "noop")
+    builder = one_node(State, "noop", lambda state: {})
     graph = builder.compile(checkpointer=saver)
     for number in range(4):
         graph.invoke({"items": [f"item {number}"]}, CONFIG)

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.backends.memory import MemoryBackend
-from tests.adapters.langgraph.talk import human, put, thread
+from tests.adapters.langgraph.talk import human, one_node, put, thread
+from tests.support.rows import each_row
 
 
 class Counting:
@@ -87,7 +87,7 @@ ASKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKS.values(), ids=ASKS)
+@each_row("asked", ASKS.values())
 def test_a_listing_of_all_threads_reads_no_more_when_there_are_more_of_them(asked: dict[str, Any]) -> None:
     counts, found = [], []
     for threads in (20, 200):
@@ -101,7 +101,7 @@ def test_a_listing_of_all_threads_reads_no_more_when_there_are_more_of_them(aske
     assert counts[1] <= counts[0] + 5
 
 
-@pytest.mark.parametrize("asked", [{"limit": 2}, {"limit": 1, "filter": {"source": "loop"}}])
+@each_row("asked", [{"limit": 2}, {"limit": 1, "filter": {"source": "loop"}}])
 def test_a_listing_before_a_checkpoint_reads_a_few_of_each_thread_that_is_newer(
     asked: dict[str, Any],
 ) -> None:
@@ -186,9 +186,7 @@ def test_a_graph_without_messages_is_active_with_every_turn(url: str) -> None:
     class Counting(TypedDict):
         steps: Annotated[list[int], operator.add]
 
-    builder = StateGraph(Counting)
-    builder.add_node("step", lambda state: {"steps": [len(state["steps"])]})
-    builder.add_edge(START, "step")
+    builder = one_node(Counting, "step", lambda state: {"steps": [len(state["steps"])]})
     with clew.open(url) as store:
         graph = builder.compile(checkpointer=ClewSaver(store))
         graph.invoke({"steps": [0]}, thread("counting"))

@@ -32,6 +32,7 @@ from clew.adapters.langgraph import ClewSaver
 from clew.adapters.langgraph.log import Paths
 from clew.adapters.langgraph.messages import Kept
 from tests.adapters.langgraph.talk import answer, checkpoint, human, put, thread, values
+from tests.support.rows import each_row
 
 
 class Shouted(HumanMessage):
@@ -91,7 +92,7 @@ def store(tmp_path: Path) -> Iterator[clew.Store]:
         yield store
 
 
-@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
+@each_row("message", MESSAGES.values())
 def test_a_message_comes_back_equal_warm_and_cold(message: BaseMessage) -> None:
     with clew.open("memory:") as store:
         given = copy.deepcopy(message)

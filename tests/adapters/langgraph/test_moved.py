@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.graph import START, MessagesState, StateGraph, add_messages
+from langgraph.graph import MessagesState, add_messages
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from tests.adapters.langgraph.talk import found, human, put, say, texts, thread, values
+from tests.adapters.langgraph.talk import found, human, one_node, put, say, texts, thread, values
 from tests.adapters.langgraph.test_messages import Backwards
 
 CONFIG: Any = {"configurable": {"thread_id": "talk"}}
@@ -27,12 +26,6 @@ class State(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     plan: str
     steps: Annotated[list[str], operator.add]
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 def planner(saver: ClewSaver) -> Any:
@@ -46,9 +39,7 @@ def planner(saver: ClewSaver) -> Any:
             "steps": [f"step {count} " * 60],
         }
 
-    builder = StateGraph(State)
-    builder.add_node("model", model)
-    builder.add_edge(START, "model")
+    builder = one_node(State, "model", model)
     return builder.compile(checkpointer=saver)
 
 
@@ -96,9 +87,7 @@ def test_a_rewind_to_a_question_lets_the_model_answer_it_again(store: clew.Store
         asked.append(str(state["messages"][-1].content))
         return {"messages": [AIMessage(f"answer {len(asked)}")]}
 
-    builder = StateGraph(State)
-    builder.add_node("model", model)
-    builder.add_edge(START, "model")
+    builder = one_node(State, "model", model)
     graph = builder.compile(checkpointer=ClewSaver(store))
     say(graph, "one", CONFIG)
     say(graph, "two", CONFIG)
@@ -117,9 +106,7 @@ def test_an_approval_can_be_given_another_way_after_a_rewind(store: clew.Store) 
     def ask(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"you said {interrupt('may I?')}")]}
 
-    builder = StateGraph(MessagesState)
-    builder.add_node("ask", ask)
-    builder.add_edge(START, "ask")
+    builder = one_node(MessagesState, "ask", ask)
     graph = builder.compile(checkpointer=ClewSaver(store))
     graph.invoke({"messages": [HumanMessage("delete it")]}, CONFIG)
     graph.invoke(Command(resume="yes"), CONFIG)
@@ -187,18 +174,14 @@ def test_a_rewound_thread_that_is_pruned_keeps_the_state_that_it_stands_at(store
 
 
 def test_what_a_subgraph_remembers_is_rewound_too(store: clew.Store) -> None:
-    inner = StateGraph(State)
-    inner.add_node("count", lambda state: {"steps": [f"turn {len(state.get('steps', []))}"]})
-    inner.add_edge(START, "count")
+    inner = one_node(State, "count", lambda state: {"steps": [f"turn {len(state.get('steps', []))}"]})
     kept = inner.compile(checkpointer=True)
 
     def outer(state: State) -> dict[str, Any]:
         steps = kept.invoke({"plan": "x"})["steps"]
         return {"messages": [AIMessage(f"{len(steps)} turns")]}
 
-    builder = StateGraph(State)
-    builder.add_node("outer", outer)
-    builder.add_edge(START, "outer")
+    builder = one_node(State, "outer", outer)
     graph = builder.compile(checkpointer=ClewSaver(store))
     assert [say(graph, text, CONFIG)[-1] for text in ("one", "two", "three")] == [
         "1 turns",
@@ -215,9 +198,7 @@ def test_what_a_delta_channel_gathered_is_that_of_the_point(store: clew.Store) -
         messages: Annotated[list[AnyMessage], add_messages]
         items: Annotated[list[str], DeltaChannel(operator.add, snapshot_frequency=1000)]
 
-    builder = StateGraph(Deltas)
-    builder.add_node("model", lambda state: {"messages": [AIMessage("ok")], "items": ["answered"]})
-    builder.add_edge(START, "model")
+    builder = one_node(Deltas, "model", lambda state: {"messages": [AIMessage("ok")], "items": ["answered"]})
     graph = builder.compile(checkpointer=ClewSaver(store))
 
     def items(state: Any) -> list[str]:
@@ -357,9 +338,7 @@ def test_a_fork_of_a_waiting_graph_waits_too(store: clew.Store) -> None:
     def ask(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(f"you said {interrupt('may I?')}")]}
 
-    builder = StateGraph(MessagesState)
-    builder.add_node("ask", ask)
-    builder.add_edge(START, "ask")
+    builder = one_node(MessagesState, "ask", ask)
     graph = builder.compile(checkpointer=ClewSaver(store))
     graph.invoke({"messages": [HumanMessage("delete it")]}, CONFIG)
     store.get("talk").fork("fork")

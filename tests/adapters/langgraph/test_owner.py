@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from tests.adapters.langgraph.talk import chat, human, put, say, thread, values
+from tests.adapters.langgraph.talk import chat, human, put, say, thread
+from tests.support.rows import each_row
 
 Act = Callable[[ClewSaver], Any]
 
@@ -29,24 +30,15 @@ WRITES: dict[str, Act] = {
 }
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
 # -- with a run
 
 
-@pytest.mark.parametrize("act", WRITES.values(), ids=WRITES)
+@each_row("act", WRITES.values())
 def test_a_saver_with_a_run_refuses_to_write_to_another_thread(act: Act) -> None:
     with clew.open("memory:") as store:
         there = put(ClewSaver(store), thread("other"), {"messages": [human("a")]}, run_id="run-1")
         say(chat(ClewSaver(store)), "hi", thread())
-        with (
-            store.get("talk").run("work") as run,
-            pytest.raises(clew.InvalidError, match=r"'talk'.*'other'"),
-        ):
+        with store.get("talk").run("work") as run, pytest.raises(clew.InvalidError, match=r"'talk'.*'other'"):
             act(ClewSaver(store, run=run))
 
         assert [one.config for one in ClewSaver(store).list(thread("other"))] == [there]
@@ -88,8 +80,8 @@ TOUCHES: dict[str, Act] = {
 }
 
 
-@pytest.mark.parametrize("framework", ["strands", None])
-@pytest.mark.parametrize("act", TOUCHES.values(), ids=TOUCHES)
+@each_row("framework", ["strands", None])
+@each_row("act", TOUCHES.values())
 def test_a_session_of_another_framework_is_refused_and_untouched(act: Act, framework: str | None) -> None:
     with clew.open("memory:") as store:
         put(ClewSaver(store), thread(), {"messages": [human("mine")]})
@@ -105,16 +97,3 @@ def test_a_session_of_another_framework_is_refused_and_untouched(act: Act, frame
         assert store.get("other").info == before
         assert store.get("other").documents() == [("theirs", b"1")]
         assert store.find("new") is None
-
-
-def test_a_session_that_was_made_beforehand_and_is_empty_becomes_a_thread(store: clew.Store) -> None:
-    store.create("talk", title="Mine", tags=["birds"], metadata={"chat": 7})
-    saver = ClewSaver(store)
-    assert saver.get_tuple(thread()) is None
-    put(saver, thread(), {"messages": [human("a")]})
-
-    info = store.get("talk").info
-    assert (info.title, info.tags, info.metadata["chat"]) == ("Mine", ("birds",), 7)
-    assert info.metadata["framework"] == "langgraph"
-    assert [listed.id for listed in saver.threads()] == ["talk"]
-    assert values(ClewSaver(store), thread())["messages"] == [human("a")]

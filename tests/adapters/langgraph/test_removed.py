@@ -10,11 +10,12 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage
-from langgraph.graph import END, START, StateGraph, add_messages
+from langgraph.graph import add_messages
 
 import clew
 from clew.adapters.langgraph import ClewSaver
 from clew.core.log.digest import ZSTD, unpack
+from tests.adapters.langgraph.talk import one_node
 
 
 class State(TypedDict):
@@ -28,10 +29,7 @@ def answer(state: State) -> dict[str, Any]:
 
 
 def graph(saver: ClewSaver) -> Any:
-    builder = StateGraph(State)
-    builder.add_node("model", answer)
-    builder.add_edge(START, "model")
-    builder.add_edge("model", END)
+    builder = one_node(State, "model", answer)
     return builder.compile(checkpointer=saver)
 
 

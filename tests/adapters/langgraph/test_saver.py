@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,12 +15,6 @@ from langgraph.checkpoint.conformance.initializer import checkpointer_test
 import clew
 from clew.adapters.langgraph import ClewSaver
 from tests.adapters.langgraph.talk import answer, checkpoint, found, human, put, thread, values
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -21,13 +21,14 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph import START, StateGraph, add_messages
+from langgraph.graph import add_messages
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from tests.adapters.langgraph.talk import put, thread, values
+from tests.adapters.langgraph.talk import one_node, put, thread, values
+from tests.support.rows import each_row
 
 CONFIG: Any = {"configurable": {"thread_id": "talk"}}
 
@@ -105,12 +106,6 @@ def told_anew(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(jsonplus, name, set())
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
 def two_turns(make: Callable[[], BaseCheckpointSaver[Any]], value: Any) -> Any:
     """What a node finds in the second turn, in which another saver reads what the first one wrote."""
 
@@ -118,9 +113,7 @@ def two_turns(make: Callable[[], BaseCheckpointSaver[Any]], value: Any) -> Any:
         met = state.get("value"), state.get("grown")
         return {"met": [(type(met[0]).__name__, list(met))], "value": value, "grown": [value, value]}
 
-    builder = StateGraph(State)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
+    builder = one_node(State, "node", node)
     said = AIMessage("x", id="x", additional_kwargs={"n": 1})
     for _ in range(2):
         graph = builder.compile(checkpointer=make())
@@ -128,7 +121,7 @@ def two_turns(make: Callable[[], BaseCheckpointSaver[Any]], value: Any) -> Any:
     return done, graph.get_state(CONFIG).values
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__} {VALUES.index(value)}")
+@each_row("value", VALUES)
 def test_a_value_is_in_the_next_turn_what_it_is_with_langgraphs_own_saver(value: Any) -> None:
     with clew.open("memory:") as store:
         found, state = two_turns(lambda: ClewSaver(store), value)
@@ -145,9 +138,7 @@ def test_a_dataclass_is_a_dataclass_in_the_next_turn_and_langgraph_warns_of_it(
         assert all(isinstance(bird, Bird) for bird in state.birds)
         return {"plan": Plan([*state.plan.steps, "more"]), "birds": [Bird(name="owl")]}
 
-    builder: Any = StateGraph(Typed)
-    builder.add_node("node", node)
-    builder.add_edge(START, "node")
+    builder = one_node(Typed, "node", node)
     builder.compile(checkpointer=ClewSaver(store)).invoke({"plan": Plan(["look"])}, CONFIG)
     done = builder.compile(checkpointer=ClewSaver(store)).invoke({}, CONFIG)
 

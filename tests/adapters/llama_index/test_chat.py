@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from llama_index.core.storage.chat_store.base import BaseChatStore
 
 import clew
 from clew.adapters.llama_index import ClewChatStore
-from clew.testing.adapter import AdapterConformance
+from clew.testing.adapter import AdapterConformance, run
 from examples import llama_index_agent
 
 PIXEL = base64.b64decode(
@@ -47,13 +46,6 @@ def says(*texts: str) -> list[ChatMessage]:
 
 def texts(messages: list[ChatMessage] | None) -> list[str | None]:
     return [message.content for message in messages or []]
-
-
-def run(work: Awaitable[Any]) -> Any:
-    async def wait() -> Any:
-        return await work
-
-    return asyncio.run(wait())
 
 
 class TestConformance(AdapterConformance):
@@ -85,12 +77,6 @@ class TestConformance(AdapterConformance):
         return str(message.content)
 
     appends = False
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 import clew
 from clew.adapters.llama_index import ClewDBChatStore
+from clew.testing.adapter import run
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 
@@ -25,19 +25,6 @@ def says(*texts: str) -> list[ChatMessage]:
 
 def texts(messages: list[ChatMessage]) -> list[str | None]:
     return [message.content for message in messages]
-
-
-def run(work: Awaitable[Any]) -> Any:
-    async def wait() -> Any:
-        return await work
-
-    return asyncio.run(wait())
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture

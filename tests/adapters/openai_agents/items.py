@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from typing import Any, cast
 
 from agents import TResponseInputItem
@@ -19,10 +17,3 @@ def items(*texts: str) -> list[TResponseInputItem]:
 
 def texts(found: list[Any]) -> list[str]:
     return [each["content"] for each in found]
-
-
-def run(work: Awaitable[Any]) -> Any:
-    async def wait() -> Any:
-        return await work
-
-    return asyncio.run(wait())

@@ -12,7 +12,8 @@ from agents import TResponseInputItem
 
 import clew
 from clew.adapters.openai_agents import ClewSession
-from tests.adapters.openai_agents.items import item, items, run, texts
+from clew.testing.adapter import run
+from tests.adapters.openai_agents.items import item, items, texts
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 
 import clew
 from clew.adapters.openai_agents import ClewSession
-from clew.testing.adapter import AdapterConformance
-from tests.adapters.openai_agents.items import item, items, run, texts
+from clew.testing.adapter import AdapterConformance, run
+from tests.adapters.openai_agents.items import item, items, texts
 
 
 class TestConformance(AdapterConformance):
@@ -46,12 +46,6 @@ class TestConformance(AdapterConformance):
 
     def number_of(self, message: Any) -> str:
         return str(message["content"])
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 @pytest.fixture

@@ -7,13 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    UserPromptPart,
-)
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.usage import RequestUsage
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)

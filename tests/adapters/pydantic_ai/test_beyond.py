@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-)
+from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.messages import (
     BinaryImage,
     ModelMessage,
@@ -26,12 +22,6 @@ from pydantic_ai.usage import RequestUsage
 import clew
 from clew.adapters.pydantic_ai import ClewConversationStore
 from tests.adapters.pydantic_ai.talk import AT, asks, run, says, started, texts, turn
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open(tmp_path / "agents.db") as store:
-        yield store
 
 
 def test_each_response_is_counted_once(local: clew.Store) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,13 +17,7 @@ from pydantic_ai.conversation_store import (
     InMemoryConversationStore,
 )
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import (
-    ModelRequest,
-    ModelResponse,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-)
+from pydantic_ai.messages import ModelRequest, ModelResponse, ThinkingPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.usage import RunUsage
 
@@ -70,12 +63,6 @@ class TestConformance(AdapterConformance):
     async def read(self, adapter: Any, name: str) -> list[Any]:
         loaded = await adapter.load(name)
         return [] if loaded is None else loaded.messages
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
 
 
 def test_a_long_story_is_told_as_by_the_store_in_memory(store: clew.Store) -> None:

@@ -67,12 +67,6 @@ def listed(repository: ClewSessionRepository, *args: Any, **kwargs: Any) -> list
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
-@pytest.fixture
 def repository(store: clew.Store) -> ClewSessionRepository:
     repository = ClewSessionRepository(store)
     begin(repository, TALK)

@@ -73,12 +73,6 @@ class Blocking:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[clew.Store]:
-    with clew.open(url) as store:
-        yield store
-
-
-@pytest.fixture
 def memory() -> Iterator[clew.Store]:
     with clew.open("memory:") as store:
         yield store

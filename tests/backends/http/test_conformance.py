@@ -10,10 +10,18 @@ import pytest
 
 import clew
 from clew.backends.http.backend import HttpBackend
-from clew.server.rows.door import Door
 from clew.testing.backend import BackendConformance, DurableConformance
+from tests.backends.http.serving import Serving, serving
 from tests.backends.postgres.servers.clock import Timed
-from tests.server.conftest import TOKEN, Running, running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    """One for all, with a store of its own behind it for each test.
+
+    The suite writes rows that Clew would not: only what each row can be is looked at."""
+    with serving() as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -21,21 +29,10 @@ def _server_has_the_clock_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.core.engine.engine.Host", Timed)
 
 
-def unchecked(server: Running) -> Running:
-    """The suite writes rows that Clew would not: only what each row can be is looked at."""
-    server.app.rows.close()
-    server.app.rows = Door(server.store._engine, is_checked=False)
-    return server
-
-
 class TestOverMemory(BackendConformance):
     @pytest.fixture
-    def backend(self) -> Iterator[HttpBackend]:
-        with (
-            clew.open("memory:") as store,
-            running(store) as server,
-            closing(HttpBackend(unchecked(server).url, token=TOKEN)) as backend,
-        ):
+    def backend(self, server: Serving) -> Iterator[HttpBackend]:
+        with closing(server.put(clew.open("memory:"), is_checked=False)) as backend:
             yield backend
 
 
@@ -45,21 +42,21 @@ class TestOverSqlite(BackendConformance, DurableConformance):
         return tmp_path / "served" / "store.db"
 
     @pytest.fixture
-    def backend(self, place: Path) -> Iterator[HttpBackend]:
+    def backend(self, place: Path, server: Serving) -> Iterator[HttpBackend]:
         self._place = place
+        self._server = server
         self._opened = ExitStack()
         with self._opened:
             yield self._start()
+        server.end()
 
     def _start(self) -> HttpBackend:
-        store = self._opened.enter_context(clew.open(self._place, durability="process"))
-        server = unchecked(self._opened.enter_context(running(store)))
-        backend = HttpBackend(server.url, token=TOKEN)
+        backend = self._server.put(clew.open(self._place, durability="process"), is_checked=False)
         self._opened.callback(backend.close)
         return backend
 
     def reopen(self, backend: HttpBackend) -> HttpBackend:  # type: ignore[override]
-        """The client, the server and the store behind it are all started anew."""
+        """The client and the store behind the server are closed and opened again."""
         self._opened.pop_all().close()
         return self._start()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
-import pytest
 
 from clew import errors
 from clew.backends.http.errors import error_of, problem_in, problem_of
 from clew.backends.http.wire import Problem, encode
 from clew.errors import BackendError, ClewError
 from clew.server import problems
+from tests.support.rows import each_row
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ERRORS: list[ClewError] = [
@@ -44,8 +44,7 @@ def by_problem(error: ClewError) -> ClewError:
     return error_of(problem_in(msgspec.json.decode(msgspec.json.encode(problems.problem_of(error).content))))
 
 
-@pytest.mark.parametrize("told", [by_calls, by_problem])
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@each_row(("told", "error"), [(told, error) for told in (by_calls, by_problem) for error in ERRORS])
 def test_an_error_comes_back(told: object, error: ClewError) -> None:
     found = told(error)  # type: ignore[operator]
     fields = {name: value for name, value in vars(found).items() if not name.startswith("_")}

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,8 +18,6 @@ from clew.testing.machine import make_machine
 from tests.backends.http.serving import Serving, serving
 from tests.backends.postgres.servers.clock import Timed
 from tests.support.effort import usually
-
-pytestmark = pytest.mark.timeout(900)
 
 EXAMPLES = settings().max_examples
 _serving: list[Serving] = []
@@ -52,15 +51,21 @@ def reopened(backend: Backend) -> HttpBackend:
     return _serving[0].put(clew.open(_directories[-1] / "clew.db", durability="process"))
 
 
-TestOverMemory = make_machine(over_memory)
-TestOverMemory.settings = settings(  # type: ignore[attr-defined]
-    max_examples=EXAMPLES // usually(10, thorough=4),
-    stateful_step_count=50,
-    suppress_health_check=list(HealthCheck),
-)
-TestOverSqlite = make_machine(over_sqlite, reopen=reopened)
-TestOverSqlite.settings = settings(  # type: ignore[attr-defined]
-    max_examples=EXAMPLES // usually(12, thorough=4),
-    stateful_step_count=50,
-    suppress_health_check=list(HealthCheck),
-)
+def play(machine: Any, examples: int) -> None:
+    machine.settings = settings(
+        max_examples=examples, stateful_step_count=50, suppress_health_check=list(HealthCheck)
+    )
+    machine().runTest()
+
+
+def test_a_few_stories_over_sqlite() -> None:
+    """Some hundred requests, and after each all that is there is compared: that takes a second."""
+    play(make_machine(over_sqlite, reopen=reopened), 2)
+
+
+def test_many_stories_over_memory() -> None:
+    play(make_machine(over_memory), EXAMPLES // usually(10, thorough=4))
+
+
+def test_many_stories_over_sqlite() -> None:
+    play(make_machine(over_sqlite, reopen=reopened), EXAMPLES // usually(12, thorough=4))

@@ -12,10 +12,7 @@ from clew.backends.jsonl import JsonlBackend
 from clew.errors import StoreBusyError
 from clew.files.objects.format import object_name
 from clew.model.transfer import CopyProgress
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
+from clew.testing.backend.base import user
 
 
 @pytest.fixture

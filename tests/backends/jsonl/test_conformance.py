@@ -15,6 +15,7 @@ from clew.core.log.rows import Details, ObjectPlace
 from clew.testing.backend import BackendConformance, DurableConformance
 from clew.testing.backend.base import a_session, add, an_entry
 from clew.testing.backend.streams import a_call, an_event
+from tests.backends.jsonl.stores import without_index
 
 
 class TestJsonl(BackendConformance, DurableConformance):
@@ -41,8 +42,7 @@ class TestJsonlWithoutItsIndex(DurableConformance):
 
     def reopen(self, backend: JsonlBackend) -> JsonlBackend:  # type: ignore[override]
         backend.close()
-        for file in backend.layout.root.glob("index.db*"):
-            file.unlink()
+        without_index(backend.layout.root)
         return JsonlBackend(backend.location)
 
     def files(self, backend: Backend) -> list[Path]:

@@ -13,19 +13,17 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import BackendError, ClewError, DiskFullError, OutcomeUnknownError, StoreBusyError
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
+from tests.backends.jsonl.stores import said
 from tests.support.effort import spread
 
 CHANGING = (
     "open_for_appending", "open_for_patching", "create", "write", "write_at", "truncate", "sync",
     "sync_directory", "replace", "remove",
 )  # fmt: skip
-MOST = 24
+QUICK, MOST = 8, 24
 """Operations of the workload at which something happens, of a hundred; a thorough run takes every one."""
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 class Faults:
@@ -83,7 +81,7 @@ def check(place: Path, acknowledged: list[str]) -> None:
     with clew.Store(JsonlBackend(place)) as store:
         check_store(store)
         ids = {info.id for info in store.list()}
-        texts = {id: [message["content"] for message in store.get(id).messages()] for id in ids}
+        texts = {id: said(store, id) for id in ids}
         if "purged" in acknowledged:
             assert ids == {"f"}
         if "f" in acknowledged:
@@ -114,7 +112,7 @@ def test_a_process_that_dies_at_any_file_operation_loses_nothing(
     """P1, P2, F-02, F-05: before and after each of them, recovery included."""
     total = count_operations(fast_path / "whole", faults)
     assert total > 40
-    for number in spread(range(1, total + 1), MOST):
+    for number in spread(range(1, total + 1), MOST, quick=QUICK):
         place = fast_path / f"{number}"
         acknowledged = _run_and_die(place, faults, moment, number)
         faults.at = faults.after = lambda number, name: None
@@ -151,7 +149,7 @@ def test_an_error_at_any_file_operation_is_told_and_loses_nothing(
 ) -> None:
     """P4, F-06, F-08: once and from then on; the store can be used again when the disk can."""
     total = count_operations(fast_path / "whole", faults)
-    chosen = spread(range(1, total + 1), MOST)
+    chosen = spread(range(1, total + 1), MOST, quick=QUICK)
     told = 0
     for number in chosen:
         place = fast_path / f"{number}"
@@ -219,7 +217,7 @@ def test_a_full_disk_blocks_appends_only(fast_path: Path, monkeypatch: pytest.Mo
         session.append(user("three"))
         session.fork("f")
 
-        assert [message["content"] for message in store.get("f").messages()] == ["one", "three"]
+        assert said(store, "f") == ["one", "three"]
         assert not list((fast_path / "store" / "quarantine").iterdir())
 
 

@@ -13,21 +13,11 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import DiskFullError
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import log, said
 
 SECTOR = 512
 TEXTS = ["two", "three" * 300, "four", "five" * 300]
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str) -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
-
-
-def log(place: Path, id: str) -> Path:
-    return place / "sessions" / f"{id}.jsonl"
 
 
 def append_to_both(store: clew.Store) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import without_index
 
 OPEN_AND_READ = """
 import resource, sys, clew
@@ -22,10 +24,6 @@ with clew.open(f"jsonl:///{sys.argv[1]}") as store:
     session.append({"role": "user", "content": "next"})
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 def grown_by(place: Path) -> int:
@@ -45,8 +43,7 @@ def test_a_large_line_is_not_read_to_open_a_session(fast_path: Path) -> None:
             session.append(user("x" * 20_000_000))
         session.append(user("small"))
     assert grown_by(place) < 40_000
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
         store.get("s").append(user("small"))
     assert grown_by(place) < 40_000
@@ -101,8 +98,7 @@ def test_a_line_of_300_megabytes_is_passed_over_with_little_memory(tmp_path: Pat
         before = log.read_bytes()
         store.get("s").append(user("two"))
     behind = log.read_bytes()[len(before) :]
-    for index in place.glob("index.db*"):
-        index.unlink()
+    without_index(place)
     with log.open("wb") as file:
         file.write(before + (behind if is_last else b""))
         for _ in range(300):
@@ -185,16 +181,14 @@ def test_a_vacuum_takes_away_what_was_said_again_and_again(
         step = session.get_var("step", None)
         assert grown > 10 * before
     if not keep_index:
-        for file in place.glob("index.db*"):
-            file.unlink()
+        without_index(place)
     with clew.open(f"jsonl:///{place}", durability="process") as store:
         assert store.vacuum() > (grown - before) // 2
         assert log.stat().st_size < 3 * before
         inode = log.stat().st_ino
         store.vacuum()
         assert log.stat().st_ino == inode
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
         assert store.get("s").get_var("step", None) == step
         assert store.get("s").messages() == [user("one")]

@@ -12,13 +12,11 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.disk import Directory, File
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
+from tests.backends.jsonl.stores import said
 
 OPENING = ("open_for_appending", "open_for_patching", "create")
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 class Recorder:
@@ -134,7 +132,7 @@ def test_a_purge_survives_a_power_cut(fast_path: Path, recorder: Recorder) -> No
         recorder.cut(fast_path / "cut")
 
     with clew.open(f"jsonl:///{fast_path / 'cut'}") as store:
-        assert [message["content"] for message in store.get("f").messages()] == ["shared"]
+        assert said(store, "f") == ["shared"]
     assert not any(b"secret-7f3a" in file.read_bytes() for file in (fast_path / "cut").rglob("*.jsonl"))
 
 

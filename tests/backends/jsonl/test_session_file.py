@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 import clew
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
 
 KINDS = ["memory", "sqlite", "jsonl"]
 Opener = Callable[[str], clew.Store]
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 def brought(store: clew.Store, path: Path) -> clew.Session:

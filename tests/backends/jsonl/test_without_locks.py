@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import clew
+from tests.backends.jsonl.stores import said
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def unlockable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_p23_a_store_that_cannot_be_locked_can_be_read(unlockable: str) -> None:
     with clew.open(unlockable, read_only=True) as store:
-        assert [message["content"] for message in store.get("s").messages()] == ["hi"]
+        assert said(store) == ["hi"]
     with pytest.raises(clew.BackendError, match="lock"):
         clew.open(unlockable)
 

@@ -39,7 +39,7 @@ def test_a_role_of_its_own_is_as_it_should_be(
     role = f"plain_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(postgres_url, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE {role} LOGIN".encode())
-        admin.execute(f"GRANT CREATE ON DATABASE postgres TO {role}".encode())
+        admin.execute(f"GRANT CREATE ON DATABASE {admin.info.dbname} TO {role}".encode())
         try:
             place = postgres_place.replace("clew@", f"{role}@")
             clew.open(place).close()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import signal
-import subprocess
+import re
 import sys
 import threading
 import time
@@ -112,14 +111,12 @@ def test_an_option_that_is_no_option_is_told_without_the_address(postgres_place:
     assert ENCODED not in str(caught.value)
 
 
-def test_without_the_driver_it_is_said_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['psycopg'] = None; import clew\n"
-        "try: clew.open('postgresql://h/d')\n"
-        "except clew.errors.BackendUnavailableError as exc: print(exc)"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'psycopg[binary]>=3.2'" in told.stdout
+def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("clew.backends.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(BackendUnavailableError, match=re.escape("pip install 'psycopg[binary]>=3.2'")):
+        clew.open("postgresql://h/d")
 
 
 def test_a_schema_of_any_name_is_just_a_name(postgres_url: str) -> None:
@@ -182,29 +179,22 @@ def test_those_that_find_no_tables_at_the_same_moment_make_them_once(
     assert len(opened) == 8
 
 
-SLOW = """
-import sys, time
-from clew.backends.postgres import migrate
-from clew.backends.postgres.backend import PostgresBackend
-whole = migrate._parts
-def slow(schema, partitions):
-    print("half-way", flush=True)
-    time.sleep(600)
-migrate._parts = slow
-PostgresBackend(sys.argv[1], partitions=4)
-"""
-
-
 def test_one_that_is_killed_half_way_leaves_nothing(
-    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]]
+    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-45: the tables are there as a whole or not at all; the next one makes them."""
-    with subprocess.Popen(
-        [sys.executable, "-c", SLOW, postgres_place], stdout=subprocess.PIPE, env={**os.environ}
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"half-way\n"
-        process.send_signal(signal.SIGKILL)
+
+    def die(*_: object) -> list[Any]:
+        ended = admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'doomed'"
+        )
+        assert ended.fetchall() == [(True,)]
+        return []
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "_room", die)
+        with pytest.raises(ClewError):
+            PostgresBackend(f"{postgres_place}&application_name=doomed", partitions=4)
     found = "SELECT to_regclass(%s) IS NULL"
     assert admin.execute(found, (f"{schema_of(postgres_place)}.sessions",)).fetchone() == (True,)
 

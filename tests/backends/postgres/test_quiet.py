@@ -19,14 +19,16 @@ from clew.backends.postgres.rows import LANE_BITS, PLACE_BITS, Ids
 from clew.backends.postgres.sql import VERSION, Schema
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
-from tests.backends.postgres.servers.cluster import Cluster
+from tests.backends.postgres.servers.cluster import CARELESS, Cluster
 from tests.backends.postgres.servers.queries import traffic
+
+pytestmark = pytest.mark.needs("PostgreSQL")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A server whose log is nobody else's."""
-    cluster = Cluster(fsync="off")
+    cluster = Cluster(**CARELESS)
     try:
         cluster.start()
         yield cluster
@@ -170,7 +172,7 @@ def test_a_broken_connection_is_nothing_for_the_screen(emptied_postgres: str) ->
     """What can be repeated is repeated; what the driver has to say goes to its log, not to stderr."""
     done = subprocess.run(
         [sys.executable, "-c", BROKEN, emptied_postgres, "breaking"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
 
     assert done.stderr == ""

@@ -1,11 +1,12 @@
-"""P18: no transaction of the same database keeps what was purged, whatever tables it uses."""
+"""P18: no transaction of the same server keeps what was purged, whatever tables it uses."""
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -20,11 +21,15 @@ WORD = "heron-0b1d9c4e-left-behind"
 
 
 @contextmanager
-def old_transaction(url: str) -> Iterator[psycopg.Connection]:
-    """Somebody else's, which sees everything as it is now, and uses no table of the store."""
+def old_transaction(url: str, kind: str = "a reader") -> Iterator[psycopg.Connection]:
+    """Somebody else's, which uses no table of the store: one that sees everything as it is now, or one that
+    writes, in whatever database. No later snapshot looks at what comes after the beginning of a writer, not
+    even that of the rewrite itself."""
+    if kind == "a writer elsewhere":
+        url = f"{url.rpartition('/')[0]}/postgres"
     with psycopg.connect(url, application_name="somebody") as other:
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        other.execute("SELECT 1 FROM pg_database")
+        other.execute("SELECT 1 FROM pg_database" if kind == "a reader" else "SELECT pg_current_xact_id()")
         yield other
 
 
@@ -41,14 +46,24 @@ def is_left(place: str) -> bool:
     return any(WORD.encode() in file.read_bytes() for file in files)
 
 
-def test_a_purge_waits_for_transactions_that_began_before_it(postgres_url: str, postgres_place: str) -> None:
+@pytest.mark.parametrize("kind", ["a reader", "a writer", "a writer elsewhere"])
+def test_a_purge_waits_for_transactions_that_began_before_it(
+    postgres_url: str, postgres_place: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    waits: list[float] = []
     with clew.open(postgres_place, scrub="full") as store:
         filled(store)
-        with old_transaction(postgres_url) as other:
-            ends = threading.Timer(0.5, other.rollback)
-            ends.start()
-            store.delete("a", purge=True)
-            ends.join()
+        with old_transaction(postgres_url, kind) as other:
+
+            def sleep(seconds: float) -> None:
+                waits.append(seconds)
+                if len(waits) == 3:
+                    other.rollback()
+
+            with monkeypatch.context() as patch:
+                patch.setattr(backend, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+                store.delete("a", purge=True)
+    assert len(waits) >= 3
     assert not is_left(postgres_place)
 
 

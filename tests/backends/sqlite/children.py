@@ -6,25 +6,33 @@ import os
 import resource
 import signal
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import clew
 from tests.backends.sqlite.traces import SECRET, Words, fill, needles, traces
 from tests.faults.crash.common import chain_of, message, quick_directory, texts
-from tests.support.children import Child, ProcessFailed
+from tests.support.children import Child, forked
 
 Tell = Callable[[Any], None]
 NOBODY = 65534
 
 
+@contextmanager
+def masked(umask: int) -> Iterator[None]:
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def modes_under(umask: int, directory: str) -> dict[str, str]:
     """The modes of all that a store makes, under some umask."""
-    os.umask(umask)
     root = Path(directory)
-    path = root / "made" / "also made" / "a.db"
-    with clew.open(path) as store:
+    with masked(umask), clew.open(root / "made" / "also made" / "a.db") as store:
         session = store.session("s")
         session.append(*(message("x" * 3000) for _ in range(50)))
         session.append_nowait(message("y"))
@@ -42,11 +50,11 @@ def _modes(root: Path) -> dict[str, str]:
 
 def mode_behind_a_link(directory: str) -> str:
     """The mode of a file that is made where a symbolic link leads."""
-    os.umask(0)
     target = Path(directory, "target.db")
     link = Path(directory, "link.db")
     link.symlink_to(target)
-    clew.open(link).close()
+    with masked(0):
+        clew.open(link).close()
     return oct(stat.S_IMODE(target.stat().st_mode))
 
 
@@ -65,35 +73,21 @@ def as_somebody_else(function: Callable[..., Any], *args: Any) -> Any:
         prepare_store(scratch / "a.db")
         read_it(str(scratch / "a.db"))
 
-    def run(tell: Tell) -> None:
+    def run() -> Any:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-        tell(["told", function(*args)])
+        return function(*args)
 
-    child = Child(run)
-    heard = child.hear()
-    if child.wait() != 0 or heard is None:
-        raise ProcessFailed(f"{function.__name__} ended with {child.status}")
-    return heard[1]
+    return forked(run)
 
 
-def open_a_stranger(path: str) -> Any:
-    """What somebody else gets who opens a private store."""
-    return as_somebody_else(_error_of_opening, path)
-
-
-def _error_of_opening(path: str) -> str:
+def error_of_opening(path: str) -> str:
     try:
         clew.open(path).close()
     except clew.ClewError as error:
         return error.code
     return "opened"
-
-
-def read_as_somebody_else(path: str) -> Any:
-    """What a user sees who may read a store and not write it."""
-    return as_somebody_else(read_it, path)
 
 
 def read_it(path: str) -> dict[str, Any]:

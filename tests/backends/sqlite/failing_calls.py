@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +23,13 @@ from tests.backends.sqlite.schema.next_schema import plan_step
 from tests.backends.sqlite.traces import SECRET, Words, fill, needles, traces
 from tests.faults.crash.common import chain_of, check_file, message, said, texts
 from tests.faults.history.checker import History, Operation, check, log_of
-from tests.support.children import Child, ProcessFailed
+from tests.support.children import Child, ProcessFailed, forked
 from tests.support.effort import spread
+from tests.support.waiting import until
 
 Tell = Callable[[Any], None]
 Program = Callable[..., None]
-MOST = 9
+QUICK, MOST = 3, 9
 """Calls that fail or kill, of those of one kind; a thorough run takes all that it is asked for."""
 
 
@@ -46,10 +46,13 @@ def traced(program: Program, path: str, *strace: str) -> Iterator[Child]:
     child = Child(run)
     os.close(waiting)
     tracer = subprocess.Popen(["strace", "-f", "-qq", *strace, "-p", str(child.pid)])
-    while "TracerPid:\t0\n" in Path(f"/proc/{child.pid}/status").read_text():
+
+    def is_attached() -> bool:
         if tracer.poll() is not None:
             raise ProcessFailed(f"strace ended with {tracer.returncode}")
-        time.sleep(0.001)
+        return "TracerPid:\t0\n" not in Path(f"/proc/{child.pid}/status").read_text()
+
+    until(is_attached, pause=0.001)
     os.close(go)
     try:
         yield child
@@ -63,15 +66,6 @@ def count_calls(program: Program, path: str, syscall: str, trace: str) -> int:
     with traced(program, path, "-o", trace, "-e", f"trace={syscall}") as child:
         child.hear_all()
     return len(re.findall(rf"\b{syscall}\(", Path(trace).read_text()))
-
-
-def look(path: str, function: Callable[[str], Any]) -> Any:
-    """Call a function in a fork of its own: no file is ever opened here."""
-    child = Child(lambda tell: tell([function(path)]))
-    heard = child.hear()
-    if child.wait() != 0:
-        raise ProcessFailed(f"{function.__name__} ended with {child.status}")
-    return heard[0]
 
 
 # F-08: errors
@@ -110,7 +104,7 @@ def fail_at_every_call(directory: str, syscall: str, every: int, mode: str) -> d
     total = count_calls(program, f"{directory}/count.db", syscall, f"{directory}/trace")
     wrong: dict[str, str] = {}
     refused = 0
-    for number in spread(range(1, total + 1, every), MOST):
+    for number in spread(range(1, total + 1, every), MOST, quick=QUICK):
         path = f"{directory}/{number}.db"
         when = f"{number}+" if mode == "for good" else f"{number}"
         fault = f"inject={syscall}:error=EIO:when={when}"
@@ -118,7 +112,7 @@ def fail_at_every_call(directory: str, syscall: str, every: int, mode: str) -> d
             operations = msgspec.convert(child.hear() or [], list[Operation])
         outcomes = [operation.outcome for operation in operations]
         refused += len(outcomes) - outcomes.count("ok")
-        found = look(path, lambda path, given=operations: _wrong_with(path, given))  # type: ignore[misc]
+        found = forked(_wrong_with, path, operations)
         if mode != "for good" and len(outcomes) - outcomes.count("ok") > 1:
             found += f" one fault made several appends fail: {outcomes}"
         if mode == "for good" and "ok" in outcomes[outcomes.index("fail") :] if "fail" in outcomes else False:
@@ -163,7 +157,7 @@ def kill_at_every_call(
     put_back()
     trace = f"{path.parent}.trace"
     total = count_calls(program, str(path), syscall, trace)
-    for number in spread(range(1, total + 1, every), MOST):
+    for number in spread(range(1, total + 1, every), MOST, quick=QUICK):
         put_back()
         fault = f"inject={syscall}:signal=KILL:when={number}"
         with traced(program, str(path), "-o", "/dev/null", "-e", f"trace={syscall}", "-e", fault) as child:
@@ -206,13 +200,13 @@ def kill_purges(directory: str, syscall: str, every: int) -> dict[str, Any]:
     """Kill a purge at its Nth call, purge again, and look for traces; what was wrong after which N."""
     path = Path(directory, "store", "a.db")
     path.parent.mkdir()
-    wanted = {bytes.fromhex(needle) for needle in look(str(path), fill_store)}
+    wanted = {bytes.fromhex(needle) for needle in forked(fill_store, str(path))}
     wrong: dict[str, str] = {}
     states = [0, 0]
     for number in kill_at_every_call(purge, path, files_of(path.parent), syscall, every):
-        was_there, sound = look(str(path), _purge_again)
+        was_there, sound = forked(_purge_again, str(path))
         states[was_there] += 1
-        verdict = look(str(path), lambda path: check_file(Path(path)))
+        verdict = forked(check_file, path)
         left = traces(path.parent, wanted)
         if left or not sound or verdict != "ok":
             wrong[str(number)] = f"{left} {sound} {verdict}"
@@ -249,21 +243,21 @@ def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict
     path = Path(directory, "store", "a.db")
     path.parent.mkdir()
     if kind == "step":
-        look(str(path), _small_store)
+        forked(_small_store, str(path))
         plan_step(Path(directory))
     else:
         path.touch()
     base = files_of(path.parent)
-    old = look(str(path), _schema)
-    new = look(str(path), _finish_migration)
+    old = forked(_schema, str(path))
+    new = forked(_finish_migration, str(path))
     wrong: dict[str, str] = {}
     states = [0, 0]
     for number in kill_at_every_call(migrate, path, base, syscall, every):
-        left = look(str(path), _schema)
+        left = forked(_schema, str(path))
         if left not in (old, new[2]):
             wrong[str(number)] = f"neither old nor new: {left}"
         states[left == new[2]] += 1
-        if (then := look(str(path), _finish_migration)) != new:
+        if (then := forked(_finish_migration, str(path))) != new:
             wrong[str(number)] = f"cannot be finished: {then}"
     return {"wrong": wrong, "old": states[0], "new": states[1]}
 

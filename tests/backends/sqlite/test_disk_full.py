@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import clew
 from tests.backends.sqlite.children import fill_the_disk, fill_up_to_a_limit, prepare_store, read_when_full
 from tests.faults.crash.common import chain_of, check_file, texts
-from tests.faults.requirements import mounted, needs_root
-from tests.support.children import call
+from tests.faults.requirements import mounted
+from tests.support.children import forked
 
 
 def check_told(found: dict[str, Any], code: str) -> None:
@@ -27,13 +29,13 @@ def check_afterwards(path: Path, expected: list[str]) -> None:
     assert check_file(path) == "ok"
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_f06_a_full_disk_refuses_appends_and_the_same_store_goes_on_when_there_is_room() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(150_000))
 
-        found = call(fill_the_disk, str(disk / "a.db"), str(ballast))
+        found = fill_the_disk(str(disk / "a.db"), str(ballast))
 
         check_told(found, "disk_full")
         assert found["retryable"]
@@ -46,7 +48,7 @@ def test_f06_a_full_disk_refuses_appends_and_the_same_store_goes_on_when_there_i
         check_afterwards(disk / "a.db", found["after"])
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_f06_a_store_can_be_opened_and_read_when_the_disk_is_full_already() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         expected = prepare_store(disk / "a.db")
@@ -57,13 +59,13 @@ def test_f06_a_store_can_be_opened_and_read_when_the_disk_is_full_already() -> N
             except OSError:
                 pass
 
-        assert call(read_when_full, str(disk / "a.db")) == {"texts": expected, "listed": ["s"]}
+        assert read_when_full(str(disk / "a.db")) == {"texts": expected, "listed": ["s"]}
         (disk / "ballast").unlink()
         check_afterwards(disk / "a.db", expected)
 
 
 def test_f07_a_file_size_limit_refuses_appends_with_a_typed_error_and_loses_nothing(tmp_path: Path) -> None:
-    found = call(fill_up_to_a_limit, str(tmp_path / "a.db"), 450_000)
+    found = forked(fill_up_to_a_limit, str(tmp_path / "a.db"), 450_000)
 
     check_told(found, found["code"])
     assert found["code"] in ("disk_full", "backend", "outcome_unknown")

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.backends.sqlite.failing_calls import fail_at_every_call
-from tests.faults.requirements import needs_strace
 from tests.support.children import call
 
 
-@needs_strace
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize("mode", ["once", "once, then killed", "for good"])
 @pytest.mark.parametrize(("syscall", "every"), [("fdatasync", 1), ("pwrite64", 3)])
 def test_f08_a_failed_system_call_is_told_and_costs_no_acknowledged_entry(
     tmp_path: Path, syscall: str, every: int, mode: str
 ) -> None:
     """What was refused stays away, also after a crash (else its outcome is unknown, and said to be)."""
-    result = call(fail_at_every_call, str(tmp_path), syscall, every, mode, timeout=100)
+    result = call(fail_at_every_call, str(tmp_path), syscall, every, mode)
 
     assert result["wrong"] == {}
     assert result["refused"] > 0

@@ -15,7 +15,6 @@ from tests.backends.sqlite.children import purge_with_a_reader
 from tests.backends.sqlite.failing_calls import kill_purges
 from tests.backends.sqlite.traces import SECRET, Words, fill, needles, others_of, traces
 from tests.faults.crash.common import check_file, message, quick_directory, texts
-from tests.faults.requirements import needs_strace
 from tests.support.children import call
 
 
@@ -86,7 +85,7 @@ def test_p18_s29_a_purge_leaves_a_fork_what_it_shares_and_nothing_else(place: Pa
 
 def test_p18_s29_no_byte_is_left_when_another_process_has_the_store_open(place: Path) -> None:
     """And a process that is in the middle of a read delays the purge, which can be repeated."""
-    result = call(purge_with_a_reader, str(place / "a.db"))
+    result = purge_with_a_reader(str(place / "a.db"))
 
     assert result["idle"] == {}
     assert result["busy"] == "store_busy"
@@ -94,13 +93,13 @@ def test_p18_s29_no_byte_is_left_when_another_process_has_the_store_open(place: 
     assert result["after"] == {}
 
 
-@needs_strace
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize(("syscall", "every"), [("pwrite64", 9), ("fdatasync", 1), ("ftruncate", 1)])
 def test_p18_s29_a_purge_that_is_killed_at_any_point_is_finished_by_the_next_one(
     place: Path, syscall: str, every: int
 ) -> None:
     """After the kill the session is there as a whole or gone as a whole."""
-    result = call(kill_purges, str(place), syscall, every, timeout=100)
+    result = call(kill_purges, str(place), syscall, every)
 
     assert result["wrong"] == {}
     assert result["gone"] + result["there"] > 0

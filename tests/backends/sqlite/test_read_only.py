@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
@@ -14,10 +15,11 @@ from typing import Any
 import pytest
 
 import clew
-from tests.backends.sqlite.children import prepare_store, read_as_somebody_else, read_it
+from tests.backends.sqlite.children import as_somebody_else, prepare_store, read_it
 from tests.faults.crash.common import message, quick_directory, texts
-from tests.faults.requirements import mounted, needs_root
-from tests.support.children import call
+from tests.faults.requirements import mounted
+from tests.support.needs import need
+from tests.support.rows import each_row
 
 
 def store_in(directory: Path, *, crashed: bool) -> list[str]:
@@ -47,14 +49,15 @@ def check_read(found: dict[str, Any], expected: list[str]) -> None:
 @contextmanager
 def read_only_mount(directory: Path, image: Path) -> Iterator[Path]:
     """A directory as a file system that really is read-only."""
-    image.write_bytes(b"")
-    subprocess.run(["truncate", "-s", "8M", image], check=True)
+    need("mkfs.ext4")
+    image.touch()
+    os.truncate(image, 8 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", "-d", directory, image], check=True)
     with mounted(["-o", "loop,ro", str(image)]) as mount:
         yield mount
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("crashed", [False, True], ids=["closed", "crashed"])
 def test_f15_a_store_on_a_read_only_file_system_can_be_read(tmp_path: Path, crashed: bool) -> None:
     content = tmp_path / "content"
@@ -62,10 +65,10 @@ def test_f15_a_store_on_a_read_only_file_system_can_be_read(tmp_path: Path, cras
     expected = store_in(content, crashed=crashed)
 
     with read_only_mount(content, tmp_path / "image") as mount:
-        check_read(call(read_it, str(mount / "a.db")), expected)
+        check_read(read_it(str(mount / "a.db")), expected)
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("crashed", [False, True], ids=["closed", "crashed"])
 def test_f15_a_store_on_a_read_only_bind_mount_can_be_read(tmp_path: Path, crashed: bool) -> None:
     expected = store_in(tmp_path, crashed=crashed)
@@ -73,12 +76,12 @@ def test_f15_a_store_on_a_read_only_bind_mount_can_be_read(tmp_path: Path, crash
     with mounted(["--bind", str(tmp_path)]) as mount:
         subprocess.run(["mount", "-o", "remount,bind,ro", mount], check=True)
 
-        check_read(call(read_it, str(mount / "a.db")), expected)
+        check_read(read_it(str(mount / "a.db")), expected)
 
 
-@needs_root
-@pytest.mark.parametrize("crashed", [False, True], ids=["closed", "crashed"])
-@pytest.mark.parametrize("mode", [0o755, 0o555], ids=["writable directory of others", "0555"])
+@pytest.mark.needs("root")
+@each_row("crashed", [False, True])
+@each_row("mode", [0o755, 0o555], ids=oct)
 def test_f15_a_user_who_may_only_read_the_files_can_read_the_store(crashed: bool, mode: int) -> None:
     with quick_directory() as directory:
         expected = store_in(directory, crashed=crashed)
@@ -86,10 +89,10 @@ def test_f15_a_user_who_may_only_read_the_files_can_read_the_store(crashed: bool
             file.chmod(0o444)
         directory.chmod(mode)
 
-        check_read(call(read_as_somebody_else, str(directory / "a.db")), expected)
+        check_read(as_somebody_else(read_it, str(directory / "a.db")), expected)
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_f15_reading_leaves_nothing_behind_and_its_copies_are_private(tmp_path: Path) -> None:
     """A log on a read-only file system is read through a copy: 0600, and gone after close."""
     content = tmp_path / "content"

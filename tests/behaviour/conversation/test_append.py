@@ -18,6 +18,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 
 ODD_TEXT = ' {"b" :1.0, "a":\t[1e2,-0.0, 1E+2,"\\u00fc\\/"],"n":\n123456789012345678901234567890} '
 
@@ -63,7 +65,7 @@ class TestAppend:
 
     # -- byte for byte
 
-    @pytest.mark.parametrize(
+    @each_session(
         "as_what",
         [str, str.encode, lambda t: bytearray(t.encode()), lambda t: memoryview(t.encode())],
         ids=["str", "bytes", "bytearray", "memoryview"],
@@ -105,10 +107,8 @@ class TestAppend:
 
     # -- all or nothing
 
-    @pytest.mark.parametrize(
-        "bad", [{"a": float("nan")}, "[1]", "{", b"\xff", 5, None, {"a": {1, 2}}], ids=repr
-    )
-    @pytest.mark.parametrize("place", [0, 1, 2])
+    @each_row("bad", [{"a": float("nan")}, "[1]", "{", b"\xff", 5, None, {"a": {1, 2}}], ids=repr)
+    @each_session("place", [0, 1, 2])
     def test_one_bad_message_refuses_the_whole_batch(self, s: Session, bad: Any, place: int) -> None:
         """P2: nothing is written, and the error says which message it was."""
         say(s, "before")

@@ -12,6 +12,8 @@ from clew.model import Context, Json
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, calling, result, said, say, system, texts, user
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -96,7 +98,7 @@ class TestContext:
         assert texts(s.context()) == ["be kind", "b", "c"]
         assert texts(s.context(max_messages=2)) == ["be kind", "c"]
 
-    @pytest.mark.parametrize("budget", range(1, 9))
+    @each_session("budget", range(1, 9))
     def test_a_budget_cuts_no_call_from_its_result(self, s: Session, budget: int) -> None:
         """P15: at any budget the context is well-formed without a repair, and within it."""
         s.append(
@@ -164,7 +166,7 @@ class TestContext:
         say(s, "go on")
         assert _is_well_formed(s.context())
 
-    @pytest.mark.parametrize(
+    @each_session(
         "odd",
         [
             [result("1")],
@@ -239,7 +241,7 @@ class TestContext:
         s.truncate(2)
         assert texts(s.context()) == ["f", "g"]
 
-    @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"], ids=repr)
+    @each_row("limit", [0, -1, True, 1.5, "5"], ids=repr)
     def test_a_bad_budget_is_refused(self, s: Session, limit: Any) -> None:
         """It is a number from 1 on, or None."""
         with pytest.raises(InvalidQueryError):

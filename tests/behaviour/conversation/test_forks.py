@@ -14,6 +14,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, texts, user
 from clew.testing.chain import check_chain, check_store
+from tests.behaviour.rows import each_session
 
 
 class TestForks:
@@ -34,7 +35,7 @@ class TestForks:
         assert said(fork) == ["a", "b", "fork"]
         check_store(store)
 
-    @pytest.mark.parametrize("kind", ["checkpoint", "name", "entry", "id", "position", "head"])
+    @each_session("kind", ["checkpoint", "name", "entry", "id", "position", "head"])
     def test_a_fork_may_start_at_any_point(self, s: Session, kind: str) -> None:
         """With the counts, the view and the preview of that point."""
         s.append(user("a"), assistant("b"))

@@ -13,6 +13,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say, user
 from clew.testing.chain import check_store
+from tests.support.rows import each_row
 
 LONG_AGO: Final = datetime(2019, 5, 1, 12, 30, 0, 123456, tzinfo=UTC)
 DAY: Final = timedelta(days=1)
@@ -115,7 +116,7 @@ class TestGivenTimes:
 
         assert (said(s), said(old)) == (["new"], [])
 
-    @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+    @each_row("bad", BAD.values(), ids=BAD.keys())
     def test_a_bad_time_is_refused(self, store: Store, s: Session, bad: Any) -> None:
         """With the value; nothing is written, also by those who do not wait."""
         writes: list[Any] = [

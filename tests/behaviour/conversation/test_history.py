@@ -14,6 +14,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
 from clew.testing.chain import check_chain
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -45,7 +47,7 @@ class TestHistory:
         for options in every:
             assert ten.messages(**options, newest_first=True) == ten.messages(**options)[::-1]
 
-    @pytest.mark.parametrize("kind", ["position", "entry", "id", "head", "checkpoint", "name"])
+    @each_session("kind", ["position", "entry", "id", "head", "checkpoint", "name"])
     def test_a_point_may_be_given_in_every_way(self, s: Session, kind: str) -> None:
         """A position, an entry, its id, a head, a checkpoint, its name: all the same place."""
         say(s, "0", "1", "2")
@@ -87,14 +89,14 @@ class TestHistory:
                 with pytest.raises(EntryNotFoundError):
                     call(after=point)
 
-    @pytest.mark.parametrize("last", [2**31, 2**63 - 1, 2**63, 2**80])
+    @each_row("last", [2**31, 2**63 - 1, 2**63, 2**80])
     def test_a_large_last_means_all(self, ten: Session, last: int) -> None:
         """Whatever numbers a database can count to."""
         assert len(ten.messages(last=last)) == 10
         assert len(list(ten.entries(last=last))) == 10
         assert ten.truncate(keep_last=last) is None
 
-    @pytest.mark.parametrize("last", [-1, True, 1.5, "3"], ids=repr)
+    @each_row("last", [-1, True, 1.5, "3"], ids=repr)
     def test_a_bad_last_is_refused(self, ten: Session, last: Any) -> None:
         """InvalidQueryError, the same on every backend."""
         with pytest.raises(InvalidQueryError):

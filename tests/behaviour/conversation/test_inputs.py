@@ -21,6 +21,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 
 NESTED = 200
 """Levels of lists and objects that a message may have."""
@@ -165,7 +167,7 @@ class TestInputs:
 
     # -- I-04 to I-08: numbers, keys, depth
 
-    @pytest.mark.parametrize(
+    @each_row(
         "number",
         [float("nan"), float("inf"), float("-inf"), 10**4300, -(10**4300)],
         ids=["NaN", "Infinity", "-Infinity", "4301 digits", "-4301 digits"],
@@ -254,7 +256,7 @@ class TestInputs:
 
     # -- I-13: what is no JSON
 
-    @pytest.mark.parametrize("value", NOT_JSON.values(), ids=NOT_JSON.keys())
+    @each_row("value", NOT_JSON.values(), ids=NOT_JSON.keys())
     def test_what_is_no_json_is_refused_with_its_path(self, s: Session, value: Any) -> None:
         """I-13: never its repr, never pickle."""
         with pytest.raises(InvalidEntryError) as caught:
@@ -263,7 +265,7 @@ class TestInputs:
         assert caught.value.path == '$.content[0]["a b"]'
         assert s.info.entries == 0
 
-    @pytest.mark.parametrize("message", [None, 5, True, [], [user("a")], (user("a"),), {1}, 1j], ids=repr)
+    @each_row("message", [None, 5, True, [], [user("a")], (user("a"),), {1}, 1j], ids=repr)
     def test_what_is_no_object_is_no_message(self, s: Session, message: Any) -> None:
         """I-13: the error says what a message is."""
         with pytest.raises(InvalidEntryError):
@@ -278,7 +280,7 @@ class TestInputs:
 
         assert s.messages() == [message, message]
 
-    @pytest.mark.parametrize("text", REFUSED_TEXTS.values(), ids=REFUSED_TEXTS.keys())
+    @each_row("text", REFUSED_TEXTS.values(), ids=REFUSED_TEXTS.keys())
     def test_text_that_is_no_json_object_is_refused(self, s: Session, text: str) -> None:
         """I-04, I-05, I-07, I-08: as a string and as bytes."""
         for given in (text, text.encode()):
@@ -287,7 +289,7 @@ class TestInputs:
 
         assert s.info.entries == 0
 
-    @pytest.mark.parametrize("data", REFUSED_BYTES.values(), ids=REFUSED_BYTES.keys())
+    @each_row("data", REFUSED_BYTES.values(), ids=REFUSED_BYTES.keys())
     def test_bytes_that_are_no_utf_8_are_refused(self, s: Session, data: bytes) -> None:
         """Nothing is guessed."""
         with pytest.raises(InvalidEntryError):
@@ -319,9 +321,7 @@ class TestInputs:
 
     # -- names that cannot be names
 
-    @pytest.mark.parametrize(
-        "name", ["\ud800", "a\0b", "", "x" * 513], ids=["surrogate", "NUL", "empty", "513 bytes"]
-    )
+    @each_session("name", ["\ud800", "a\0b", "", "x" * 513], ids=["surrogate", "NUL", "empty", "513 bytes"])
     def test_a_name_that_nothing_can_have_is_refused(self, s: Session, name: str) -> None:
         """I-01, S-02: by those who look for it as by those who set it; never with a driver's error."""
         say(s, "a")

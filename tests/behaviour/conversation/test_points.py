@@ -13,6 +13,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, state, user
 from clew.testing.chain import check_chain
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 
 
 class TestPoints:
@@ -89,7 +91,7 @@ class TestPoints:
             s.rewind("c")
             assert said(s) == ["a", "b"]
 
-    @pytest.mark.parametrize(
+    @each_row(
         "name",
         ["", "a\0b", "x" * 513, "\ud800", 5, None],
         ids=["empty", "NUL", "long", "surrogate", "number", "None"],
@@ -109,7 +111,7 @@ class TestPoints:
 
     # -- rewind
 
-    @pytest.mark.parametrize("kind", ["checkpoint", "name", "entry", "id", "position", "head"])
+    @each_session("kind", ["checkpoint", "name", "entry", "id", "position", "head"])
     def test_rewind_takes_any_point(self, store: Store, s: Session, kind: str) -> None:
         """A checkpoint, its name, an entry, its id, a position, a head: all lead to the same place."""
         (entry,) = s.append(user("a"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from clew.model import Json, Retention
 from clew.model.source import SourceEntry, SourceSession
 from clew.session import Session
@@ -14,6 +12,7 @@ from clew.testing.chain import check_store
 from tests.behaviour.values import DAY, ONE_DAY
 from tests.behaviour.views import done
 from tests.faults.history.checker import log_of
+from tests.support.rows import named
 
 RESULT: dict[str, Json] = {
     "role": "user",
@@ -97,19 +96,22 @@ class TestSpeakers:
 
     # -- search
 
-    @pytest.mark.parametrize("order", ["newest", "best"])
-    @pytest.mark.parametrize(
-        ("role", "found"), [("user", [1]), ("other", [3, 0]), ("assistant", [2]), (None, [3, 2, 1, 0])]
-    )
-    def test_role_user_means_that_a_human_wrote_it(
-        self, store: Store, order: str, role: str | None, found: list[int]
-    ) -> None:
+    def test_role_user_means_that_a_human_wrote_it(self, store: Store) -> None:
         """What was said in his name is found as `other`, and without a role."""
         loaded(store, injected("the door"), user("the door"), assistant("the door"), injected("the door"))
-        page = store.search("door", role=role, order=order)  # type: ignore[arg-type]
-        assert sorted(positions(page), reverse=True) == found
         roles = {0: "other", 1: "user", 2: "assistant", 3: "other"}
-        assert all(hit.role == roles[hit.position] for hit in page)
+        expected: dict[str | None, list[int]] = {
+            "user": [1],
+            "other": [3, 0],
+            "assistant": [2],
+            None: [3, 2, 1, 0],
+        }
+        for order in ("newest", "best"):
+            for role, found in expected.items():
+                with named(f"{order} {role}"):
+                    page = store.search("door", role=role, order=order)  # type: ignore[arg-type]
+                    assert sorted(positions(page), reverse=True) == found
+                    assert all(hit.role == roles[hit.position] for hit in page)
 
     def test_what_comes_with_a_later_load_is_told_apart_too(self, store: Store) -> None:
         """When part of the session is in the index already."""

@@ -16,6 +16,7 @@ from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say
 from tests.behaviour.values import DAY, HOUR, ONE_DAY
 from tests.behaviour.views import done
+from tests.support.rows import each_row
 
 
 class TestExpiry:
@@ -49,7 +50,7 @@ class TestExpiry:
         store.set_retention(Retention())
         assert store.retention == Retention()
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("field", "value"),
         [
             ("idle_timeout", timedelta(0)),

@@ -16,6 +16,7 @@ from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, calling, result, say, system
 from tests.behaviour.values import DAY, HOUR, ONE_DAY
 from tests.behaviour.views import done, due
+from tests.support.rows import each_row
 
 IMAGE: dict[str, Json] = {
     "role": "user",
@@ -195,7 +196,7 @@ class TestRetention:
             "purge",
         ]
 
-    @pytest.mark.parametrize("limit", [0, -1, True, "5"])
+    @each_row("limit", [0, -1, True, "5"])
     def test_removals_refuses_a_limit_that_makes_no_sense(self, store: Store, limit: Any) -> None:
         """As every list does."""
         with pytest.raises(InvalidQueryError, match="limit"):

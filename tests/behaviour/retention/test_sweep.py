@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +19,9 @@ from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say
 from tests.behaviour.values import DAY, HOUR, ONE_DAY
 from tests.behaviour.views import done, due
+from tests.support.rows import each_row
 from tests.support.storage import Watched
+from tests.support.waiting import until
 
 
 class TestSweep:
@@ -309,8 +310,7 @@ class TestSweep:
         store.set_retention(Retention(lifetime=ONE_DAY))
         clock.now += 2 * DAY
         with store.maintain(every=0.001) as maintenance:
-            while maintenance.last_report is None:
-                time.sleep(0.001)
+            until(lambda: maintenance.last_report)
         assert store.get("s").info.status == "expired"
         assert maintenance.last_error is None
         maintenance.stop()
@@ -319,7 +319,7 @@ class TestSweep:
         store.close()
         assert not another.is_running
 
-    @pytest.mark.parametrize("every", [0, -1.0, True, float("nan"), float("inf"), "5"])
+    @each_row("every", [0, -1.0, True, float("nan"), float("inf"), "5"])
     def test_i25_maintenance_refuses_times_that_make_no_sense(self, store: Store, every: Any) -> None:
         """The error names the value."""
         with pytest.raises(InvalidError, match="every"):

@@ -17,6 +17,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
 from tests.behaviour.values import SECOND
+from tests.support.rows import each_row
 
 
 def test_another_handle_goes_on_with_a_detached_run_by_its_secret(s: Session) -> None:
@@ -87,7 +88,7 @@ def test_s21_a_lease_that_is_guessed_is_no_lease(s: Session, change: str) -> Non
     run.append({"role": "user", "content": "mine"})
 
 
-@pytest.mark.parametrize("text", ["", "1", "1.", ".1", "1.0", "0.1", "1.G", "1.1 ", "1." + "f" * 17, "1.-1"])
+@each_row("text", ["", "1", "1.", ".1", "1.0", "0.1", "1.G", "1.1 ", "1." + "f" * 17, "1.-1"])
 def test_what_no_run_has_is_refused(s: Session, text: str) -> None:
     """A text that is no secret is told from a lease that is lost."""
     with pytest.raises(InvalidError, match="secret"):

@@ -13,6 +13,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, state, user
 from clew.testing.chain import check_store
+from tests.support.rows import each_row, named
 
 WRITES: Final[dict[str, Callable[[Session], Any]]] = {
     "append": lambda s: s.append(user("x")),
@@ -39,12 +40,12 @@ STATUS_ONLY: Final[dict[str, Callable[[Session], Any]]] = {
     "reopen": lambda s: s.reopen(),
 }
 BESIDE: Final[dict[str, Callable[[Session], Any]]] = {
-    "fork": lambda s: s.fork("x"),
+    "fork": lambda s: s.fork(f"fork of {s.id}"),
     "annotate": lambda s: s.annotate(0, note="x"),
     "update": lambda s: s.update(title="x"),
     "touch": lambda s: s.touch(),
-    "add_alias": lambda s: s.add_alias("x"),
-    "remove_alias": lambda s: s.remove_alias("alias"),
+    "add_alias": lambda s: s.add_alias(f"new alias of {s.id}"),
+    "remove_alias": lambda s: s.remove_alias(f"alias of {s.id}"),
     "add_event": lambda s: s.add_event("x"),
     "add_events": lambda s: s.add_events([{"type": "x"}]),
     "add_usage": lambda s: s.add_usage(input_tokens=1),
@@ -92,36 +93,42 @@ def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
         work(run)
 
 
+def _prepared(s: Session) -> Session:
+    s.append(user("a"), user("b"), key="k")
+    s.append(assistant("c"))
+    s.set_summary("sum")
+    s.set_summary("other")
+    s.undo()
+    s.checkpoint("c")
+    s.set_var("v", 1)
+    s.add_alias(f"alias of {s.id}")
+    return s
+
+
 class TestFencing:
     """P9: while a lease is held only its holder writes; who lost it is told, and loses no message."""
 
     @pytest.fixture
-    def prepared(self, s: Session) -> Session:
-        """A session with something to change of every kind."""
-        s.append(user("a"), user("b"), key="k")
-        s.append(assistant("c"))
-        s.set_summary("sum")
-        s.set_summary("other")
-        s.undo()
-        s.checkpoint("c")
-        s.set_var("v", 1)
-        s.add_alias("alias")
-        return s
+    def prepare(self, store: Store) -> Callable[[str], Session]:
+        """Make a session with something to change of every kind."""
+        return lambda id: _prepared(store.session(id))
+
+    @pytest.fixture
+    def prepared(self, prepare: Callable[[str], Session]) -> Session:
+        return prepare("s")
 
     # -- from outside
 
-    @pytest.mark.parametrize("write", [*WRITES.values(), *STATUS_ONLY.values()], ids=[*WRITES, *STATUS_ONLY])
-    def test_a_write_from_outside_is_refused(
-        self, prepared: Session, write: Callable[[Session], Any]
-    ) -> None:
+    def test_a_write_from_outside_is_refused(self, prepared: Session) -> None:
         """LeaseHeldError says who works there; nothing is changed."""
         prepared.run(owner="w")
         before = _all_of(prepared)
-        with pytest.raises(LeaseHeldError) as caught:
-            write(prepared)
+        for name, write in (WRITES | STATUS_ONLY).items():
+            with named(name), pytest.raises(LeaseHeldError) as caught:
+                write(prepared)
 
-        assert (caught.value.session, caught.value.owner) == ("s", "w")
-        assert _all_of(prepared) == before
+            assert (caught.value.session, caught.value.owner) == ("s", "w"), name
+            assert _all_of(prepared) == before, name
 
     def test_an_append_from_outside_that_nobody_waits_for_is_refused_too(
         self, store: Store, s: Session
@@ -135,39 +142,40 @@ class TestFencing:
         store.flush()
         assert said(s) == ["a"]
 
-    @pytest.mark.parametrize("write", BESIDE.values(), ids=BESIDE.keys())
+    @each_row("name", BESIDE)
     def test_a_write_beside_the_conversation_is_taken(
-        self, store: Store, prepared: Session, write: Callable[[Session], Any]
+        self, store: Store, prepare: Callable[[str], Session], name: str
     ) -> None:
         """From outside; the lease is not touched."""
+        prepared = prepare(name)
         run = prepared.run()
         lease, before = prepared.lease, _all_of(prepared)
-        write(prepared)
-        assert _all_of(prepared) != before or store.find("x") is not None
+        BESIDE[name](prepared)
+        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
         assert prepared.lease == lease
         say(run, "d")
 
-    @pytest.mark.parametrize("write", BESIDE.values(), ids=BESIDE.keys())
+    @each_row("name", BESIDE)
     def test_a_run_may_write_beside_the_conversation(
-        self, store: Store, prepared: Session, write: Callable[[Session], Any]
+        self, store: Store, prepare: Callable[[str], Session], name: str
     ) -> None:
         """As everybody."""
+        prepared = prepare(name)
         run = prepared.run()
         before = _all_of(prepared)
-        write(run)
-        assert _all_of(prepared) != before or store.find("x") is not None
+        BESIDE[name](run)
+        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
 
-    @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-    def test_everybody_may_read(self, prepared: Session, read: Callable[[Session], Any]) -> None:
+    def test_everybody_may_read(self, prepared: Session) -> None:
         """From outside and through the run: the same."""
         run = prepared.run()
-        assert read(prepared) == read(run)
+        for name, read in READS.items():
+            assert read(prepared) == read(run), name
 
-    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-    def test_a_write_through_the_run_is_taken(
-        self, prepared: Session, write: Callable[[Session], Any]
-    ) -> None:
+    @each_row("name", WRITES)
+    def test_a_write_through_the_run_is_taken(self, prepare: Callable[[str], Session], name: str) -> None:
         """It does what it does without a lease."""
+        prepared, write = prepare(name), WRITES[name]
         run = prepared.run()
         before = _all_of(prepared)
         write(run)
@@ -175,11 +183,12 @@ class TestFencing:
 
         assert (_all_of(prepared) == before) == unchanged
 
-    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+    @each_row("name", WRITES)
     def test_a_write_that_is_asked_for_by_name_is_taken(
-        self, prepared: Session, write: Callable[[Session], Any]
+        self, prepare: Callable[[str], Session], name: str
     ) -> None:
         """`outside_lease()`: whoever holds a lease; it is not taken away, unless the run is ended."""
+        prepared, write = prepare(name), WRITES[name]
         run = prepared.run()
         before = _all_of(prepared)
         write(prepared.outside_lease())
@@ -213,11 +222,8 @@ class TestFencing:
 
     # -- who lost the lease
 
-    @pytest.mark.parametrize("write", [*WRITES.values(), *BESIDE.values()], ids=[*WRITES, *BESIDE])
     @pytest.mark.parametrize("taken", ["stolen", "given back"])
-    def test_a_run_that_lost_its_lease_writes_nothing(
-        self, prepared: Session, write: Callable[[Session], Any], taken: str
-    ) -> None:
+    def test_a_run_that_lost_its_lease_writes_nothing(self, prepared: Session, taken: str) -> None:
         """F-24: LeaseLostError names both epochs, whatever it tried to write."""
         run = prepared.run()
         if taken == "stolen":
@@ -225,13 +231,14 @@ class TestFencing:
         else:
             prepared.outside_lease().complete()
         before = _all_of(prepared)
-        with pytest.raises(LeaseLostError) as caught:
-            write(run)
-
         now = (2, "thief") if taken == "stolen" else (1, None)
-        assert (caught.value.session, caught.value.epoch) == ("s", 1)
-        assert (caught.value.current_epoch, caught.value.owner) == now
-        assert _all_of(prepared) == before
+        for name, write in (WRITES | BESIDE).items():
+            with named(name), pytest.raises(LeaseLostError) as caught:
+                write(run)
+
+            assert (caught.value.session, caught.value.epoch) == ("s", 1), name
+            assert (caught.value.current_epoch, caught.value.owner) == now, name
+            assert _all_of(prepared) == before, name
 
     def test_a_run_that_lost_its_lease_sets_no_checkpoint_to_resume_from(self, prepared: Session) -> None:
         """F-24: `run.checkpoint` is a write as any other."""
@@ -242,14 +249,12 @@ class TestFencing:
             run.checkpoint(iteration=1)
         assert _all_of(prepared) == before
 
-    @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-    def test_a_run_that_lost_its_lease_may_still_read(
-        self, prepared: Session, read: Callable[[Session], Any]
-    ) -> None:
+    def test_a_run_that_lost_its_lease_may_still_read(self, prepared: Session) -> None:
         """What is there now, as everybody."""
         run = prepared.run()
         prepared.run(steal=True)
-        assert read(run) == read(prepared)
+        for name, read in READS.items():
+            assert read(run) == read(prepared), name
 
     def test_what_was_not_written_comes_back(self, store: Store, s: Session) -> None:
         """F-24: the messages of the append, so that they can go into a fork."""

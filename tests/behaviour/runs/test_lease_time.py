@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from collections.abc import Callable
-from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -16,21 +14,24 @@ from clew.backends.contract import Backend
 from clew.core.log.lease import Holder
 from clew.errors import LeaseHeldError, LeaseLostError, StoreClosedError
 from clew.model import utc
+from clew.run import Heartbeat, Run
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
-from tests.behaviour.values import PATIENCE, SECOND
+from tests.behaviour.values import SECOND
+from tests.support.waiting import until
 
 DAY: Final = 86_400 * SECOND
-SHORT: Final = 0.3
-"""Seconds of a lease that is to be renewed several times in a test."""
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for something that must become true."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.005)
+def let_time_pass(run: Run | Heartbeat, seconds: float) -> Heartbeat:
+    """Let the thread that renews leases believe that it is so much later than it is."""
+    heartbeat = run._heartbeat if isinstance(run, Run) else run
+    assert heartbeat is not None
+    until(lambda: heartbeat._due)  # what was just renewed is scheduled again a moment later
+    with heartbeat._changed:
+        heartbeat.clock = lambda: time.monotonic() + seconds
+        heartbeat._changed.notify_all()
+    return heartbeat
 
 
 class TestLeaseTime:
@@ -143,41 +144,56 @@ class TestLeaseTime:
 
     # -- the heartbeat
 
-    def test_a_lease_is_renewed_while_its_run_lasts(self, real: Store) -> None:
-        """By a thread of its own: its worker need not do anything."""
-        s = real.session("s")
-        with s.run(lease=SHORT) as run:
-            first = s.lease
-            assert first is not None
-            later = first.expires_at + timedelta(seconds=2 * SHORT)
-            until(lambda: (now := s.lease) is not None and now.expires_at > later)
+    def test_a_lease_is_renewed_while_its_run_lasts(
+        self, timed: Store, wall: Ticking, steady: Ticking
+    ) -> None:
+        """By a thread of its own, after a third of its time: its worker need not do anything."""
+        s = timed.session("s")
+        with s.run(lease=30) as run:
+            for beat in range(1, 4):
+                wall.now += 10 * SECOND
+                steady.now += 10 * SECOND
+                let_time_pass(run, beat * 10)
+                expected = utc(START + (30 + beat * 10) * SECOND)
+                until(lambda: s.lease and s.lease.expires_at == expected)  # noqa: B023 (called at once)
             say(run, "a")
             assert (run.lost, s.info.epoch, s.info.status) == (False, 1, "running")
         assert s.info.status == "completed"
 
-    def test_a_run_that_nobody_holds_is_not_renewed(self, real: Store) -> None:
+    def test_a_run_that_nobody_holds_is_not_renewed(
+        self, timed: Store, wall: Ticking, steady: Ticking
+    ) -> None:
         """A worker that forgot its run does not block the session for ever."""
-        s = real.session("s")
-        known = weakref.ref(s.run(lease=SHORT))
+        s, other = timed.session("s"), timed.session("other")
+        run = s.run(lease=30)
+        heartbeat, known = let_time_pass(run, 0), weakref.ref(run)
+        del run
         gc.collect()
         until(lambda: known() is None)
-        until(lambda: s.lease is None)
+        with other.run(lease=30):  # renewed together with it, if that is renewed
+            wall.now += SECOND
+            steady.now += SECOND
+            let_time_pass(heartbeat, 11)
+            until(lambda: other.lease and other.lease.expires_at == utc(START + 31 * SECOND))
+            steady.now += 29 * SECOND + 1
+            assert (s.lease is None, other.lease is None) == (True, False)
 
-        assert [found.id for found in real.interrupted()] == ["s"]
+        assert [found.id for found in timed.interrupted()] == ["s"]
 
-    def test_a_worker_is_told_that_its_lease_was_taken(self, real: Store) -> None:
+    def test_a_worker_is_told_that_its_lease_was_taken(self, timed: Store) -> None:
         """`lost` becomes true with the next heartbeat; the heartbeat takes nothing back."""
-        s = real.session("s")
-        run = s.run(lease=SHORT)
+        s = timed.session("s")
+        run = s.run(lease=30)
         assert run.lost is False
         thief = s.run(steal=True)
+        let_time_pass(run, 10)
         until(lambda: run.lost)
         say(thief, "a")
         assert (s.info.epoch, thief.lost) == (2, False)
 
     def test_a_store_closes_with_a_run_open(self, real: Store) -> None:
         """The lease is left to run out; no thread stays behind."""
-        run = real.session("s").run(lease=SHORT)
+        run = real.session("s").run()
         assert run._heartbeat is not None
         thread = run._heartbeat._thread
         assert thread is not None

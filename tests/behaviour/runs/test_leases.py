@@ -22,12 +22,10 @@ from clew.run import Run
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
-from tests.behaviour.values import PATIENCE, SECOND
+from tests.behaviour.values import SECOND
 from tests.behaviour.views import status_of
+from tests.support.rows import each_row
 from tests.support.storage import Watched
-
-SHORT: Final = 0.3
-"""Seconds of a lease that is to be renewed several times in a test."""
 
 BAD_LEASES: Final = {
     "zero": 0,
@@ -142,9 +140,9 @@ class TestLeases:
 
         other = Store(Watched(backend, tell), clock=clock)
         got: list[Run] = []
-        thread = threading.Thread(target=lambda: got.append(other.get("s").run(wait=PATIENCE)))
+        thread = threading.Thread(target=lambda: got.append(other.get("s").run(wait=math.inf)))
         thread.start()
-        assert asked.wait(PATIENCE)
+        asked.wait()
         assert got == []
         run.append(user("a"))
         run.complete()
@@ -179,7 +177,7 @@ class TestLeases:
         say(new, "b")
         assert said(s) == ["b"]
 
-    @pytest.mark.parametrize("bad", BAD_LEASES.values(), ids=BAD_LEASES.keys())
+    @each_row("bad", BAD_LEASES.values(), ids=BAD_LEASES.keys())
     def test_a_lease_that_can_not_be_is_refused(self, s: Session, bad: Any) -> None:
         """I-25: zero, negative, too short or too long, not a number."""
         with pytest.raises(InvalidError) as caught:
@@ -188,7 +186,7 @@ class TestLeases:
         assert repr(bad) in str(caught.value)
         assert (s.info.status, s.info.epoch) == ("pending", 0)
 
-    @pytest.mark.parametrize("bad", BAD_WAITS.values(), ids=BAD_WAITS.keys())
+    @each_row("bad", BAD_WAITS.values(), ids=BAD_WAITS.keys())
     def test_a_wait_that_can_not_be_is_refused(self, s: Session, bad: Any) -> None:
         """I-25: even if nobody holds the lease, so that it is not found out some day."""
         with pytest.raises(InvalidError) as caught:

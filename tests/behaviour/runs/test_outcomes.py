@@ -11,7 +11,9 @@ from clew.model import utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
+from tests.behaviour.rows import each_session
 from tests.behaviour.views import status_of
+from tests.support.rows import each_row
 
 
 class TestOutcomes:
@@ -82,8 +84,8 @@ class TestOutcomes:
         assert (ended.ended_at, ended.response, ended.error) == (utc(clock.now), ["done"], None)
         assert (ended.request, ended.started_at) == (run.request, run.started_at)
 
-    @pytest.mark.parametrize("end", ["complete", "fail"])
-    @pytest.mark.parametrize("leased", [False, True])
+    @each_row("end", ["complete", "fail"])
+    @each_session("leased", [False, True])
     def test_the_next_run_clears_what_the_last_one_left(self, s: Session, end: str, leased: bool) -> None:
         """Request, task, response and error belong to one run."""
         s.start("request", task="task")
@@ -104,7 +106,7 @@ class TestOutcomes:
         )
         assert (run.epoch, run.owner) == ((1, "w") if leased else (0, s._engine.host.name))
 
-    @pytest.mark.parametrize(
+    @each_session(
         ("error", "text"),
         [
             ("broken", "broken"),
@@ -125,7 +127,7 @@ class TestOutcomes:
         assert run is not None
         assert run.error == text
 
-    @pytest.mark.parametrize("bad", [float("nan"), {1}, b"x", "\ud800", {"a": object()}])
+    @each_session("bad", [float("nan"), {1}, b"x", "\ud800", {"a": object()}])
     def test_what_is_no_json_is_refused_and_changes_nothing(self, s: Session, bad: Any) -> None:
         """As a request or as a response."""
         for ask in (s.start, s.run):
@@ -141,7 +143,7 @@ class TestOutcomes:
                 s.fail(no_error)
         assert status_of(s) == ("running", None)
 
-    @pytest.mark.parametrize("bad", ["", "a\0b", "x" * 513, "\ud800", 5, b"x"])
+    @each_row("bad", ["", "a\0b", "x" * 513, "\ud800", 5, b"x"])
     def test_a_bad_task_or_owner_is_refused(self, s: Session, bad: Any) -> None:
         """The rules of ids; nothing is started."""
         for ask in (lambda: s.start(task=bad), lambda: s.run(task=bad), lambda: s.run(owner=bad)):

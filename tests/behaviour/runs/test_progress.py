@@ -16,6 +16,8 @@ from clew.model import Json, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, calling, result, say, user
+from tests.behaviour.rows import each_session
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -162,7 +164,7 @@ class TestProgress:
         assert (first.input_tokens, first.output_tokens) == (120, 12)
         assert (second.input_tokens, second.output_tokens) == (123, 13)
 
-    @pytest.mark.parametrize(
+    @each_row(
         "given",
         [
             {"iteration": -1}, {"iteration": True}, {"iteration": 1.5}, {"iteration": "1"},
@@ -171,8 +173,9 @@ class TestProgress:
         ],
         ids=repr,
     )  # fmt: skip
-    def test_a_bad_checkpoint_of_a_run_is_refused(self, s: Session, given: dict[str, Any]) -> None:
+    def test_a_bad_checkpoint_of_a_run_is_refused(self, store: Store, given: dict[str, Any]) -> None:
         """I-25: nothing is set, and the run goes on."""
+        s = store.session(repr(given))
         with s.run() as run:
             with pytest.raises(InvalidError):
                 run.checkpoint(**given)
@@ -200,7 +203,7 @@ class TestProgress:
 
     # -- open calls
 
-    @pytest.mark.parametrize(("messages", "answer"), OPEN.values(), ids=OPEN.keys())
+    @each_session(("messages", "answer"), OPEN.values(), ids=OPEN.keys())
     def test_no_checkpoint_while_a_call_waits_for_its_result(
         self, s: Session, messages: list[dict[str, Json]], answer: dict[str, Json]
     ) -> None:
@@ -211,7 +214,7 @@ class TestProgress:
             run.append(*messages)
             with pytest.raises(OpenCallsError) as caught:
                 run.checkpoint(iteration=1)
-            assert (caught.value.session, caught.value.calls) == ("s", ("b",))
+            assert (caught.value.session, caught.value.calls) == (s.id, ("b",))
             assert s.resume().iteration == 0
             forced = run.checkpoint(iteration=2, force=True)
             assert forced.head == s.head

@@ -19,6 +19,7 @@ from clew.model import STATUSES, Status, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
+from tests.support.rows import each_row
 
 DAY: Final = 86_400_000_000
 
@@ -40,10 +41,7 @@ def after(before: Status, wanted: Status) -> Status | None:
 
 
 STEPS: Final = [
-    pytest.param(before, wanted, id=f"{before} to {wanted}")
-    for before in STATUSES
-    for wanted in VERBS
-    if after(before, wanted) is not None
+    (before, wanted) for before in STATUSES for wanted in VERBS if after(before, wanted) is not None
 ]
 
 
@@ -90,11 +88,12 @@ class TestStatus:
         assert s.status_changes() == []
         assert [found.status for found in store.list()] == ["pending"]
 
-    @pytest.mark.parametrize(("before", "wanted"), STEPS)
+    @each_row(("before", "wanted"), STEPS)
     def test_a_step_is_made_and_kept(
-        self, backend: Backend, s: Session, clock: Ticking, before: Status, wanted: Status
+        self, backend: Backend, store: Store, clock: Ticking, before: Status, wanted: Status
     ) -> None:
         """With what it was, the time, and the process that made it; what changes nothing is no change."""
+        s = store.session(f"{before} to {wanted}")
         bring(backend, s, before)
         known = s.status_changes()
         start = clock.now
@@ -110,11 +109,12 @@ class TestStatus:
             assert changes[-1].by == s._engine.host.name
             assert utc(start) < changes[-1].at <= utc(clock.now)
 
-    @pytest.mark.parametrize(("before", "wanted"), STEPS)
+    @each_row(("before", "wanted"), STEPS)
     def test_a_step_made_twice_is_as_one(
-        self, backend: Backend, s: Session, before: Status, wanted: Status
+        self, backend: Backend, store: Store, before: Status, wanted: Status
     ) -> None:
         """The same status, the same outcome, no second change."""
+        s = store.session(f"{before} to {wanted}")
         bring(backend, s, before)
         VERBS[wanted](s)
         status, changes, run = s.info.status, s.status_changes(), s.info.run
@@ -138,11 +138,12 @@ class TestStatus:
             assert "running" in str(caught.value)
             assert (s.info, s.status_changes(), s.lease) == (info, known, None)
 
-    @pytest.mark.parametrize("before", [status for status in STATUSES if status != "closed"])
+    @each_row("before", [status for status in STATUSES if status != "closed"])
     def test_a_run_starts_from_every_status_that_lets_it(
-        self, backend: Backend, s: Session, before: Status
+        self, backend: Backend, store: Store, before: Status
     ) -> None:
         """The status is running while it lasts, and completed after it."""
+        s = store.session(before)
         bring(backend, s, before)
         with s.run() as run:
             assert run.info.status == "running"
@@ -241,7 +242,7 @@ class TestStatus:
         assert [info.id for info in store.list(status="running")] == ["b"]
         assert [info.id for info in store.list(status="running", deleted=True)] == ["a"]
 
-    @pytest.mark.parametrize("bad", ["", "Running", "done", 1, "pending "])
+    @each_row("bad", ["", "Running", "done", 1, "pending "])
     def test_a_status_that_is_none_is_refused(self, store: Store, bad: Any) -> None:
         """The error lists those that there are."""
         with pytest.raises(InvalidQueryError) as caught:

@@ -9,6 +9,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Broken, fail, said, say, user
 from clew.testing.chain import check_store
+from tests.behaviour.rows import each_session
 
 
 class TestTurns:
@@ -33,7 +34,7 @@ class TestTurns:
             say(s, "a")
             assert said(store.get("s")) == ["a"]
 
-    @pytest.mark.parametrize("error", [Broken("half-way"), KeyboardInterrupt(), SystemExit(1)])
+    @each_session("error", [Broken("half-way"), KeyboardInterrupt(), SystemExit(1)])
     def test_a_turn_that_fails_is_off_the_path(self, store: Store, s: Session, error: BaseException) -> None:
         """The exception comes out as it was; the next append continues what was before the turn."""
         say(s, "a")

@@ -13,6 +13,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, state, user
 from clew.testing.chain import check_store
+from tests.support.rows import named
 
 USES: dict[str, Callable[[Session], Any]] = {
     "info": lambda s: s.info,
@@ -163,20 +164,18 @@ class TestDeletion:
         store.delete("y")
         assert store.find("y") is None
 
-    @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
     @pytest.mark.parametrize("how", ["deleted", "purged", "re-created"])
-    def test_a_handle_on_a_deleted_session_raises(
-        self, store: Store, s: Session, use: Callable[[Session], Any], how: str
-    ) -> None:
+    def test_a_handle_on_a_deleted_session_raises(self, store: Store, s: Session, how: str) -> None:
         """S-30: SessionDeletedError from every call, even if the id is in use again by another session."""
         say(s, "a")
         s.checkpoint("c")
         store.delete("s", purge=how != "deleted")
         new = store.create("s") if how == "re-created" else None
-        with pytest.raises(SessionDeletedError) as caught:
-            use(s)
+        for name, use in USES.items():
+            with named(name), pytest.raises(SessionDeletedError) as caught:
+                use(s)
+            assert caught.value.session == "s", name
 
-        assert caught.value.session == "s"
         if new is not None:
             assert (said(new), new.checkpoints(), new.info.title) == ([], [], None)
 

@@ -9,6 +9,7 @@ from clew.errors import InvalidError, LeaseHeldError
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import say
+from tests.support.rows import each_row
 
 ALL_BYTES = bytes(range(256))
 NAMES = ["a", "a/", "a/1", "a/10", "a/2", "a/é", "a/\U0001f600", "a0", "b", "ä"]
@@ -46,8 +47,8 @@ class TestDocuments:
         assert [name for name, _ in s.documents("a/")] == NAMES[1:7]
         assert [name for name, _ in s.documents("a/", newest_first=True, limit=2)] == ["a/\U0001f600", "a/é"]
 
-    @pytest.mark.parametrize("newest_first", [False, True])
-    @pytest.mark.parametrize("prefix", ["", "a", "a/", "zzz"])
+    @each_row("newest_first", [False, True])
+    @each_row("prefix", ["", "a", "a/", "zzz"])
     def test_pages_of_documents_together_are_all_of_them(
         self, s: Session, prefix: str, newest_first: bool
     ) -> None:
@@ -112,7 +113,7 @@ class TestDocuments:
 
         assert s.get_document("d") == b"2"
 
-    @pytest.mark.parametrize("name", ["", "a\0b", "x" * 513, "\ud800"])
+    @each_row("name", ["", "a\0b", "x" * 513, "\ud800"])
     def test_what_is_no_name_is_refused(self, s: Session, name: str) -> None:
         """I-10: names obey the rules of ids."""
         with pytest.raises(InvalidError):

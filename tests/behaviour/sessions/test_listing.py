@@ -12,6 +12,7 @@ from clew.errors import InvalidError, InvalidQueryError
 from clew.model import Page
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
+from tests.support.rows import each_row
 
 HOSTILE_KEYS: list[Any] = [
     "",
@@ -185,7 +186,7 @@ class TestListing:
         assert store.list(limit=1).cursor == cursor
         assert _ids(store.list(cursor=cursor)) == _ids(store.list(cursor=cursor)) == ["b", "a"]
 
-    @pytest.mark.parametrize(
+    @each_row(
         "cursor",
         ["", "!", "AAAA", "ä", "W10", "WzEsIDJd", "WyJhIiwiYiJd", "\0", "\ud800", 5, b"WzEsImEiXQ"],
         ids=repr,
@@ -207,14 +208,14 @@ class TestListing:
                 continue
             assert len(page) == (1 if moment > 0 else 0)
 
-    @pytest.mark.parametrize("limit", [2**31, 2**63 - 1, 2**63, 2**80])
+    @each_row("limit", [2**31, 2**63 - 1, 2**63, 2**80])
     def test_a_large_limit_means_all(self, store: Store, limit: int) -> None:
         """Whatever numbers a database can count to."""
-        store.create("a")
+        store.session("a")
 
         assert _ids(store.list(limit=limit)) == ["a"]
 
-    @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5", None], ids=repr)
+    @each_row("limit", [0, -1, True, 1.5, "5", None], ids=repr)
     def test_a_bad_limit_is_refused(self, store: Store, limit: Any) -> None:
         """It is a number from 1 on."""
         with pytest.raises(InvalidQueryError):
@@ -275,10 +276,10 @@ class TestListing:
 
         assert _all_pages(store, limit=2, tag="even") == ["10", "08", "06", "04", "02", "00"]
 
-    @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=repr)
+    @each_row("key", HOSTILE_KEYS)
     def test_a_filter_key_that_is_no_name_is_refused(self, store: Store, key: Any) -> None:
         """S-02, I-24: keys are letters, digits and `_.-`, whatever a database would make of others."""
-        store.create("a", metadata={"k": "v"})
+        store.session("a", metadata={"k": "v"})
         with pytest.raises(InvalidQueryError):
             store.list(where={key: "v"})
         assert _ids(store.list()) == ["a"]
@@ -296,19 +297,19 @@ class TestListing:
             assert _ids(store.list(tag=value)) == ["hostile"]
             assert _ids(store.list(workspace=f"/{value}")) == []
 
-    @pytest.mark.parametrize("value", [[1], {"a": 1}, (1,), b"v", float("nan"), "\ud800"], ids=repr)
+    @each_row("value", [[1], {"a": 1}, (1,), b"v", float("nan"), "\ud800"], ids=repr)
     def test_a_filter_value_that_is_no_scalar_is_refused(self, store: Store, value: Any) -> None:
         """Lists, objects and what is no JSON cannot be compared with."""
         with pytest.raises(InvalidError):
             store.list(where={"k": value})
 
-    @pytest.mark.parametrize("bad", ["\ud800", "a\0b", ["a", 5], ["a", "\udfff"]], ids=ascii)
+    @each_row("bad", ["\ud800", "a\0b", ["a", 5], ["a", "\udfff"]], ids=ascii)
     def test_a_tag_that_no_session_could_have_is_refused(self, store: Store, bad: Any) -> None:
         """The same verdict on every backend, before storage is asked."""
         with pytest.raises(InvalidError):
             store.list(tag=bad)
 
-    @pytest.mark.parametrize("bad", ["\ud800", "a\0b"], ids=repr)
+    @each_row("bad", ["\ud800", "a\0b"], ids=repr)
     def test_a_workspace_that_no_session_could_have_is_refused(self, store: Store, bad: str) -> None:
         """By `list` and by `latest`, as by `create`."""
         with pytest.raises(InvalidError):
@@ -405,7 +406,7 @@ class TestByProjectModelAndCost:
         assert len(store.list(min_cost=0)) == 7
         assert _ids(store.list(min_cost=100)) == []
 
-    @pytest.mark.parametrize("cost", ["-1", "a lot", "NaN", 1.5, "1" * 9])
+    @each_row("cost", ["-1", "a lot", "NaN", 1.5, "1" * 9])
     def test_a_cost_that_is_no_amount_is_refused(self, store: Store, cost: Any) -> None:
         """The error names the value."""
         with pytest.raises(InvalidQueryError, match="min_cost"):

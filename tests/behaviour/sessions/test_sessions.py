@@ -19,7 +19,9 @@ from clew.model import Head, SessionInfo
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, assistant, calling, result, said, say, user
+from tests.behaviour.rows import each_session
 from tests.behaviour.values import BAD_IDS
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 GOOD_IDS = {
@@ -95,7 +97,7 @@ class TestSessions:
         assert [said(store.get(id)) for id in GOOD_IDS.values()] == [[name] for name in GOOD_IDS]
         assert {info.id for info in store.list(limit=100)} == set(GOOD_IDS.values())
 
-    @pytest.mark.parametrize("id", BAD_IDS.values(), ids=BAD_IDS.keys())
+    @each_row("id", BAD_IDS.values(), ids=BAD_IDS.keys())
     def test_what_is_no_id_is_refused(self, store: Store, id: Any) -> None:
         """I-11: empty text, more than 512 bytes, NUL, lone surrogates, and what is no text."""
         calls: list[Callable[[Any], Any]] = [
@@ -124,7 +126,7 @@ class TestSessions:
 
         assert _title(s) == ("fix the login", True)
 
-    @pytest.mark.parametrize(
+    @each_session(
         ("unit", "of"),
         [("ab", "text"), ("e\u0301", "accents"), ("\U0001f469\u200d\U0001f680", "emoji"), ("🇩🇪", "flags")],
     )

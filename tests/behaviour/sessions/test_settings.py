@@ -17,6 +17,7 @@ from clew.errors import (
 from clew.session import Session
 from clew.store import Store
 from tests.behaviour.values import BAD_IDS
+from tests.support.rows import each_row
 
 
 class TestSettings:
@@ -53,7 +54,7 @@ class TestSettings:
 
         assert s.info.metadata == {"k": ["v"]}
 
-    @pytest.mark.parametrize(
+    @each_row(
         "settings",
         [
             {"title": "x" * 501},
@@ -77,7 +78,7 @@ class TestSettings:
     )
     def test_bad_settings_are_refused_everywhere(self, store: Store, settings: dict[str, Any]) -> None:
         """The same verdict from `create`, `session` and `update`; nothing is changed."""
-        s = store.create("there")
+        s = store.session("there")
         before = s.info
         for call in (store.create, lambda **given: store.session("new", **given), s.update):
             with pytest.raises(InvalidError):

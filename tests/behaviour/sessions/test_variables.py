@@ -12,7 +12,9 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.rows import each_session
 from tests.behaviour.values import VALUES
+from tests.support.rows import each_row
 
 
 class TestVariables:
@@ -20,7 +22,7 @@ class TestVariables:
 
     # -- variables
 
-    @pytest.mark.parametrize("value", VALUES, ids=repr)
+    @each_row("value", VALUES, ids=repr)
     def test_a_variable_holds_any_json(self, s: Session, value: Any) -> None:
         """P17: every type comes back as itself."""
         s.set_var("v", value)
@@ -69,7 +71,7 @@ class TestVariables:
 
         assert s.get_var("v") == {"list": [1]}
 
-    @pytest.mark.parametrize("value", [float("nan"), b"x", {1}, 1j, {1: 2}, "\ud800", [("a",)]], ids=ascii)
+    @each_row("value", [float("nan"), b"x", {1}, 1j, {1: 2}, "\ud800", [("a",)]], ids=ascii)
     def test_what_is_no_json_is_refused(self, s: Session, value: Any) -> None:
         """I-04, I-13: with the path of the value; nothing is set."""
         with pytest.raises(InvalidError):
@@ -106,7 +108,7 @@ class TestVariables:
         s.annotate(entry, note=None, never=None)
         assert _notes(s) == [{}]
 
-    @pytest.mark.parametrize("kind", ["entry", "id", "position", "checkpoint", "name"])
+    @each_session("kind", ["entry", "id", "position", "checkpoint", "name"])
     def test_an_entry_may_be_named_in_every_way(self, s: Session, kind: str) -> None:
         """As a point of `rewind`."""
         (entry,) = s.append(user("a"))
@@ -177,7 +179,7 @@ class TestVariables:
                 s.annotate(point, note=1)
         assert _notes(other) == [{}]
 
-    @pytest.mark.parametrize(
+    @each_session(
         "fields",
         [
             {"label": ""},

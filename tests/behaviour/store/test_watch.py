@@ -16,6 +16,7 @@ from clew.model import utc
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
 from tests.behaviour.values import DAY
+from tests.support.rows import each_row
 
 
 class TestWatch:
@@ -147,7 +148,7 @@ class TestWatch:
 
         assert list(watching) == []
 
-    @pytest.mark.parametrize("every", [0, -1, float("nan"), float("inf"), None, "1"])
+    @each_row("every", [0, -1, float("nan"), float("inf"), None, "1"])
     def test_a_pause_that_is_none_is_refused(self, store: Store, every: object) -> None:
         """`every` is a number of seconds."""
         with pytest.raises(InvalidError, match="every"):

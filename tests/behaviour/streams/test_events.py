@@ -14,7 +14,9 @@ from clew.model import Event, EventCounts, Retention, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
+from tests.behaviour.rows import each_session
 from tests.behaviour.values import BAD_IDS, VALUES
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -46,7 +48,7 @@ class TestEvents:
         bare = s.add_event("beat")
         assert (bare.cursor, bare.data, bare.stream, bare.id) == (2, None, "", None)
 
-    @pytest.mark.parametrize("value", VALUES, ids=repr)
+    @each_session("value", VALUES, ids=repr)
     def test_the_data_of_an_event_is_any_json(self, s: Session, value: Any) -> None:
         """P17, I-03, I-06: every type comes back as itself."""
         added = s.add_event("e", value)
@@ -130,7 +132,7 @@ class TestEvents:
         assert types(s.events()) == ["a", "b", "c", "d"]
         assert types(s.events(stream="x", after=1)) == types(s.events(stream="x", after=3, limit=1)) == ["d"]
 
-    @pytest.mark.parametrize(
+    @each_row(
         "options",
         [
             {"after": -1}, {"after": True}, {"after": "1"}, {"after": 1.0},
@@ -158,9 +160,7 @@ class TestEvents:
         assert s.add_event("e", {"a": 1}, stream="x", id="1") == first
         assert s.count_events().added == 2
 
-    @pytest.mark.parametrize(
-        "change", [{"type": "f"}, {"data": 2}, {"data": 1.0}, {"data": None}, {"stream": ""}], ids=repr
-    )
+    @each_row("change", [{"type": "f"}, {"data": 2}, {"data": 1.0}, {"data": None}, {"stream": ""}], ids=repr)
     def test_an_id_stands_for_one_event(self, s: Session, change: dict[str, Any]) -> None:
         """KeyReusedError for anything else under it; nothing is written."""
         event: dict[str, Any] = {"type": "e", "data": 1, "stream": "x", "id": "1"}
@@ -195,7 +195,7 @@ class TestEvents:
         assert s.events() == [known, batch[0], batch[2]]
         assert s.add_events([]) == []
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("bad", "named"),
         [
             ({"type": "x", "date": 1}, r"events\[1\].*'date'"),
@@ -216,13 +216,13 @@ class TestEvents:
 
         assert s.events() == []
 
-    @pytest.mark.parametrize("given", ["text", b"text", {"type": "e"}, None, 5], ids=repr)
+    @each_row("given", ["text", b"text", {"type": "e"}, None, 5], ids=repr)
     def test_what_is_no_list_of_events_is_refused(self, s: Session, given: Any) -> None:
         """One mapping is not a batch."""
         with pytest.raises(InvalidError, match=type(given).__name__):
             s.add_events(given)
 
-    @pytest.mark.parametrize("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
+    @each_row("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
     def test_texts_of_events_obey_the_rules_of_ids(self, s: Session, bad: Any) -> None:
         """Type, stream and id; only a stream may be empty, and only an id None."""
         with pytest.raises(InvalidError, match="type"):
@@ -236,7 +236,7 @@ class TestEvents:
 
         assert s.events() == []
 
-    @pytest.mark.parametrize("data", [float("inf"), {1: 2}, {"a": {1}}, "\ud800", b"x"], ids=repr)
+    @each_row("data", [float("inf"), {1: 2}, {"a": {1}}, "\ud800", b"x"], ids=repr)
     def test_data_that_is_no_json_is_refused(self, s: Session, data: Any) -> None:
         """I-01, I-04, I-13: with the path of the value; nothing is written."""
         with pytest.raises(InvalidError, match="data"):

@@ -22,7 +22,9 @@ from clew.model.source import SourceSession, SourceUsage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say, user
+from tests.behaviour.rows import each_session
 from tests.behaviour.values import BAD_IDS
+from tests.support.rows import each_row
 
 # Models that no price list knows: what is not given as a cost stays unknown.
 MODEL: Final = "no-such-model-1"
@@ -94,7 +96,7 @@ class TestUsage:
         assert records[0] == first
         assert [(r.model, r.vendor, r.endpoint) for r in records] == [(MODEL, "v", "e"), (OTHER, "w", "e")]
 
-    @pytest.mark.parametrize(
+    @each_session(
         ("cost", "expected"),
         [
             (0, "0"),
@@ -125,7 +127,7 @@ class TestUsage:
         assert s.usage().cost == 1_000_000
         assert s.usage(since=utc(0)).cost == 1_000_000
 
-    @pytest.mark.parametrize(
+    @each_row(
         "given",
         [
             {"cost": 0.1}, {"cost": True}, {"cost": "NaN"}, {"cost": Decimal("Infinity")}, {"cost": "x"},
@@ -178,7 +180,7 @@ class TestUsage:
         s.rewind(first)
         assert s.add_usage(entry=second).entry == second.id
 
-    @pytest.mark.parametrize("point", [5, -1, "nowhere", True, 1.5, []], ids=repr)
+    @each_session("point", [5, -1, "nowhere", True, 1.5, []], ids=repr)
     def test_a_call_of_no_entry_is_refused(self, s: Session, point: Any) -> None:
         """EntryNotFoundError names it; nothing is written."""
         empty = s.head
@@ -205,7 +207,7 @@ class TestUsage:
         assert s.usage().calls == 1
         assert store.create("other").add_usage(id="1").number == 1
 
-    @pytest.mark.parametrize(
+    @each_row(
         "change",
         [
             {"input_tokens": 6}, {"reasoning_tokens": 1}, {"cost": "0.6"}, {"model": OTHER},

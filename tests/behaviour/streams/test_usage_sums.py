@@ -17,6 +17,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from tests.behaviour.streams.test_usage import MODEL, NOON, OTHER, TOKENS
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -224,7 +225,7 @@ class TestUsageSums:
         assert s.usage(by="model", since=NOON + 3 * hour) == {}
         assert s.usage(by="model", until=NOON + hour)[None].calls == 1
 
-    @pytest.mark.parametrize(
+    @each_row(
         "query",
         [
             {"by": "colour"}, {"by": 5}, {"by": []}, {"since": NOON.replace(tzinfo=None)}, {"until": 0},
@@ -330,9 +331,7 @@ class TestUsageSums:
         store.delete("f", purge=True)
         assert store.usage().input_tokens == 5
 
-    @pytest.mark.parametrize(
-        "query", [{"by": "colour"}, {"since": NOON.replace(tzinfo=None)}, {"until": 5}], ids=repr
-    )
+    @each_row("query", [{"by": "colour"}, {"since": NOON.replace(tzinfo=None)}, {"until": 5}], ids=repr)
     def test_a_sum_over_a_store_that_means_nothing_is_refused(
         self, store: Store, query: dict[str, Any]
     ) -> None:

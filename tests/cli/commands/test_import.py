@@ -11,15 +11,19 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 import clew
+from clew.importers.reading import seen
 from tests.cli.golden import SGR, check_screen
-from tests.cli.processes import COMMAND, Clew, Done
+from tests.cli.inside import Done
+from tests.cli.processes import COMMAND, Clew
 from tests.home.make import make_home
+from tests.support.rows import each_row
 
 CLAUDE = [
     {
@@ -171,81 +175,78 @@ def test_json_has_an_object_for_each_file(cli: Clew, claude: Path) -> None:
     assert (Path(odd["path"]).name, odd["sessions"]) == ("odd.json", [])
 
 
-def test_problems_of_unchanged_files_are_told_again_in_short(cli: Clew, claude: Path) -> None:
+def test_problems_of_unchanged_files_are_told_again_in_short(
+    cli: Clew, claude: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claude.write_text(claude.read_text() + "{\n" * 3)
-    code = (
-        "import sys; from clew.importers.reading import seen; seen.RECENT = 0\n"
-        "import clew.cli; clew.cli.main(sys.argv[1:])"
-    )
+    monkeypatch.setattr(seen, "RECENT", 0)
     for times in (3, 1):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "import", "--scan"],
-            env=cli.env, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stderr.count("is not valid JSON")) == (3, times)
-    assert "(and 2 more, as at the last import)" in done.stderr
+        done = cli("import", "--scan", code=3)
+        assert done.err.count("is not valid JSON") == times
+    assert "(and 2 more, as at the last import)" in done.err
 
 
 # -- pipes
 
 
-def piped(cli: Clew, script: str) -> Done:
-    run = subprocess.run(
-        ["bash", "-c", script],
-        env={**cli.env, "CLEW": " ".join(COMMAND)},
-        cwd=cli.home,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Done(run.returncode, run.stdout, run.stderr)
+@contextmanager
+def descriptor(content: bytes) -> Iterator[str]:
+    """The name of a pipe that a shell opens for `<(…)`."""
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    yield f"/dev/fd/{reading}"
+    os.close(reading)
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "cat {} | $CLEW import -",
-        "$CLEW import - < {}",
-        "cat {} | $CLEW import /dev/stdin",
-        "$CLEW import <(cat {})",
-        "$CLEW import /dev/stdin < {}",
-    ],
-)
-def test_what_comes_through_a_pipe_is_read(cli: Clew, claude: Path, script: str) -> None:
-    done = piped(cli, script.format(claude))
-    assert (done.code, [row[:4] for row in done.rows]) == (
-        0,
-        [["new", "claude-code:0b1c2d3e-0000-4000-8000-000000000001", "2", "2"]],
-    )
-    assert done.rows[0][5] == (str(claude) if script.endswith("< {}") and "stdin" in script else "-")
+def check_piped(cli: Clew, done: Done, source: str) -> None:
+    [row] = done.rows
+    assert row[:4] == ["new", "claude-code:0b1c2d3e-0000-4000-8000-000000000001", "2", "2"]
+    assert row[5] == source
+    assert "it was a cookie" in cli("show").out
+    cli.store.unlink()
+
+
+def test_what_comes_through_a_pipe_is_read(cli: Clew, claude: Path) -> None:
+    for path in ("-", "/dev/stdin"):
+        check_piped(cli, cli("import", path, given=claude.read_bytes()), "-")
+    check_piped(cli, cli("import", "-", given=claude), "-")
+    check_piped(cli, cli("import", "/dev/stdin", given=claude), str(claude))
+    with descriptor(claude.read_bytes()) as name:
+        check_piped(cli, cli("import", name), "-")
+
+
+def test_what_a_shell_opens_is_read(cli: Clew, claude: Path) -> None:
+    script = f"cat {claude} | {' '.join(COMMAND)} import - <(cat {claude})"
+    done = subprocess.run(["bash", "-c", script], env=cli.env, capture_output=True, text=True, check=False)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["new", "unchanged"], done
     assert "it was a cookie" in cli("show").out
 
 
 def test_databases_and_packed_files_come_through_pipes_too(home: Clew) -> None:
     database = next(home.home.rglob("logs.db"))
-    assert piped(home, f"$CLEW import - < {database}").rows[0][4] == "llm"
+    assert home("import", "-", given=database).rows[0][4] == "llm"
     cli_file = next((home.home / ".gemini").rglob("session-*.json*"))
-    assert piped(home, f"$CLEW import - < {cli_file}").rows[0][4] == "gemini-cli"
+    assert home("import", "-", given=cli_file).rows[0][4] == "gemini-cli"
 
 
 def test_a_pipe_is_no_source_that_could_be_unchanged(cli: Clew, claude: Path) -> None:
     for state in ("new", "unchanged"):
-        assert piped(cli, f"cat {claude} | $CLEW import -").rows[0][0] == state
+        assert cli("import", "-", given=claude.read_bytes()).rows[0][0] == state
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
+@each_row(
+    ("given", "said"),
     [
-        ("$CLEW import - < /dev/null", "there is nothing in standard input"),
-        ("printf '' | $CLEW import -", "there is nothing in standard input"),
-        ("echo hello | $CLEW import -", "is of no format that can be imported"),
-        ("""echo '[{"role": "user", "content": "hi"}]' | $CLEW import -""", "--format"),
+        (None, "there is nothing in standard input"),
+        (b"", "there is nothing in standard input"),
+        (b"hello\n", "is of no format that can be imported"),
+        (b'[{"role": "user", "content": "hi"}]\n', "--format"),
     ],
 )
-def test_what_is_no_session_in_a_pipe_is_refused(cli: Clew, script: str, said: str) -> None:
-    done = piped(cli, script)
-    assert (done.code, said in done.err, "clew-import-" in done.err) == (1, True, False), done
+def test_what_is_no_session_in_a_pipe_is_refused(cli: Clew, given: bytes | None, said: str) -> None:
+    done = cli("import", "-", given=given, code=1)
+    assert (said in done.err, "clew-import-" in done.err) == (True, False), done
     assert list(cli.home.iterdir()) == []
 
 
@@ -350,7 +351,7 @@ def without_rights(cli: Clew, *args: str) -> Done:
     """As a user who may read only what the modes of files allow, which root need not care about."""
     before = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
     command = [*before, *COMMAND, *args]
-    done = subprocess.run(command, env=cli.env, cwd=cli.home, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, env=cli.env, cwd=cli.home, capture_output=True, check=False)
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

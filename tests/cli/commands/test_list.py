@@ -205,6 +205,7 @@ def test_filters_of_every_kind(tricky: str, tmp_path: Path, monkeypatch: pytest.
         ("--since", "2026-11-15T12:00+00:00"): ["login-bug", "failed-one"],
         ("--until", "2026-11-13", "--since", "2026-11-01"): ["telegram:42"],
         ("-n", "1"): ["login-bug"],
+        ("-n", "0", "--project", "shop"): ["failed-one"],
         ("--sort", "messages", "-n", "1"): [parent],
         ("--sort", "cost", "-n", "1"): [parent],
         ("--sort", "active", "--reverse", "-n", "1"): ["nothing-said"],

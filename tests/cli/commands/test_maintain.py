@@ -10,6 +10,8 @@ import pytest
 import clew
 from clew.cli.commands import maintain
 from tests.cli.processes import Clew
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
 
 def damage_an_entry(cli: Clew) -> None:
@@ -86,7 +88,7 @@ def test_sweep_goes_by_rules_that_are_given_once(story: Clew) -> None:
     assert "nothing is due" in story("sweep", "--dry-run").err  # they were not kept
 
 
-@pytest.mark.parametrize("rule", ["max_idle", "max_idle=soon", "max_messages=x", "max_events=3", "x=1", "=1"])
+@each_row("rule", ["max_idle", "max_idle=soon", "max_messages=x", "max_events=3", "x=1", "=1"])
 def test_sweep_refuses_what_is_no_rule(story: Clew, rule: str) -> None:
     assert repr(rule) in story("sweep", "--rule", rule, code=2).err
 
@@ -139,8 +141,7 @@ def test_interrupted_lists_runs_whose_worker_was_killed(story: Clew) -> None:
         run.__enter__()
         store.close()
     with clew.open(story.store) as store:
-        while store.get("login-bug").lease is not None:
-            pass
+        until(lambda: store.get("login-bug").lease is None)
     assert ["login-bug"] == [row[0] for row in story("interrupted").rows]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
 
 import pytest
 
 import clew
+from clew.errors import CorruptError
+from clew.files.objects.format import object_name
+from clew.files.objects.store import ObjectReader
 from tests.cli.golden import SGR, check_screen
 from tests.cli.processes import Clew
 
@@ -79,8 +83,7 @@ def test_moves_with_files_on_terminals(story: Clew) -> None:
     """What a rewind would do and did, what undo and redo did, and their history."""
     screens: dict[str, dict[int, str]] = {"rewind-files": {}, "undo-list": {}}
     for width in (60, 80, 120):
-        work = Path(f"/tmp/clew-screens-{os.getpid()}")
-        work.mkdir()
+        work = Path(mkdtemp(prefix="clew-screens-", dir="/tmp"))  # a name of the same length every time
         try:
             screens["rewind-files"][width] = _moved_files(story, work, width).replace(str(work), "/srv/shop")
         finally:
@@ -207,6 +210,33 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
     assert [change["path"] for change in undone["files"]["changes"]] == ["auth.py", "more.py"]
     assert [kept["path"] for kept in undone["files"]["kept"]] == []
     assert story("rewind", "login-bug", "plan", "--json").records[0]["files"] is None
+
+
+def test_what_could_not_be_restored_is_said_and_ends_with_3(
+    story: Clew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = story.home / "work"
+    work.mkdir()
+    for name in ("auth.py", "users.py"):
+        (work / name).write_text(f"old {name}\n")
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    with clew.open(story.store) as store:
+        store.get("login-bug").append({"role": "user", "content": "on we go"})
+    cut = ObjectReader._cut
+
+    def damaged(self: ObjectReader, name: bytes, place: Any) -> bytes:
+        if name == object_name(b"old auth.py\n"):
+            raise CorruptError("the object is damaged")
+        return cut(self, name, place)
+
+    monkeypatch.setattr(ObjectReader, "_cut", damaged)
+    for command in (("rewind", "login-bug", "with-files", "--files"), ("restore", "login-bug@with-files")):
+        for name in ("auth.py", "users.py"):
+            (work / name).write_text("new\n")
+        done = story(*command, "--yes", code=3)
+        assert "auth.py" in done.out + done.err
+        assert "failed 1" in done.out + done.err
+        assert [(work / name).read_text() for name in ("auth.py", "users.py")] == ["new\n", "old users.py\n"]
 
 
 def rewound(story: Clew) -> Path:

@@ -11,23 +11,32 @@ import pytest
 
 from tests.cli.processes import Clew
 from tests.home.make import make_home
+from tests.support.rows import each_row
 
 LOGIN = "4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21"
 SCRYPT = "01a1deb8-bf60-73a2-af7e-daebb74aea2f"
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Clew:
-    """Sessions of Ana, whose directories are elsewhere on this machine."""
-    home = make_home(tmp_path / "ana")
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sessions of Ana, whose directories are elsewhere on this machine. What ends in a tilde is a copy."""
+    home = make_home(tmp_path_factory.mktemp("resume") / "ana")
     for folder in (".claude", ".codex", ".pi"):
         for file in (home / folder).rglob("*.jsonl"):
-            file.write_text(file.read_text().replace("/home/ana/", f"{tmp_path}/ana/"))
+            file.write_text(file.read_text().replace("/home/ana/", f"{home}/"))
     for name in ("shop", "notes"):
         (home / name).mkdir(exist_ok=True)
-    clew = Clew(home)
-    clew("import", "--scan")
-    return clew
+    Clew(home)("import", "--scan")
+    shutil.copytree(home, f"{home}~")
+    return home
+
+
+@pytest.fixture
+def cli(imported: Path) -> Clew:
+    """As it was imported, in the place that the store remembers."""
+    shutil.rmtree(imported)
+    shutil.copytree(f"{imported}~", imported)
+    return Clew(imported)
 
 
 def files_below(place: Path) -> dict[str, bytes]:
@@ -74,7 +83,7 @@ def test_what_was_changed_here_goes_on_in_a_copy_and_the_agents_file_stays(cli: 
     assert [path for path in after if path not in before] == told["written"]
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "codex", "pi", "gemini-cli"])
+@each_row("agent", ["claude-code", "codex", "pi", "gemini-cli"])
 def test_a_place_goes_on_in_any_agent(cli: Clew, agent: str) -> None:
     [told] = cli("resume", f"{LOGIN}@10", "--in", agent, "--json").records
     text = Path(told["written"][0]).read_text()
@@ -139,7 +148,7 @@ def test_exec_runs_the_agent_in_its_directory(cli: Clew) -> None:
     claude.write_text('#!/bin/sh\necho "$PWD|$1|$2"\nexit 7\n')
     claude.chmod(0o755)
     env = {"PATH": f"{programs}:{cli.env['PATH']}"}
-    done = cli("resume", LOGIN, "--exec", code=7, env=env)
+    done = cli.process("resume", LOGIN, "--exec", code=7, env=env)
     shop = cli.home / "shop"
     assert done.lines == [f"cd {shop} && claude --resume {LOGIN}", f"{shop}|--resume|{LOGIN}"]
 
@@ -151,7 +160,7 @@ def test_exec_without_the_program_writes_nothing(cli: Clew) -> None:
     assert files_below(cli.home) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("agent", "variable", "below"),
     [
         ("claude-code", "CLAUDE_CONFIG_DIR", "projects"),

@@ -158,7 +158,7 @@ def test_tail_goes_on_with_what_others_append_and_follows_a_rewind(story: Clew) 
             s.append(user("last"))
             assert "last" == next(lines)
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
+        process.wait()
     assert 130 == process.returncode
 
 

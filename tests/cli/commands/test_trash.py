@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import clew
 from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
 
 def ids(cli: Clew, *, deleted: bool = False) -> list[str]:
@@ -130,7 +129,7 @@ def test_a_purge_takes_an_id_in_the_trash_before_an_alias_of_a_living_session(cl
     assert [] == ids(cli, deleted=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed",
     [
         ("rm", "login"),

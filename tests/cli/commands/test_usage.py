@@ -11,6 +11,7 @@ import clew
 from tests.cli.golden import SGR, check_screen
 from tests.cli.processes import Clew
 from tests.home.make import make_home
+from tests.support.rows import each_row
 
 AT = datetime(2026, 11, 1, 23, 30, tzinfo=UTC)
 
@@ -34,7 +35,7 @@ def agents(imported: Path) -> Clew:
 WIDTHS = (60, 80, 120, 200)
 
 
-@pytest.mark.parametrize("by", ["day", "model", "session"])
+@each_row("by", ["day", "model", "session"])
 def test_usage_on_a_terminal(agents: Clew, by: str) -> None:
     """Narrow ones do without the columns of the cache; the cost is on all of them."""
     screens = {width: agents.on_terminal("usage", "--by", by, width=width).out for width in WIDTHS}
@@ -48,7 +49,7 @@ def test_stats_on_a_terminal(agents: Clew) -> None:
     check_screen("stats-calls", told)
 
 
-@pytest.mark.parametrize("by", ["day", "week", "month", "model", "agent", "project", "session"])
+@each_row("by", ["day", "week", "month", "model", "agent", "project", "session"])
 def test_groups_add_up_to_the_total(agents: Clew, by: str) -> None:
     [total] = agents("usage", "--total", "--json").records
     rows = agents("usage", "--by", by, "--json").records

@@ -236,6 +236,7 @@ def unsafe(printed: str) -> str | None:
 
 
 def test_s17_nothing_that_acts_gets_into_a_pipe_from_any_command(home: Path) -> None:
+    """Some 200 commands, here and in the next test: that takes a second."""
     for name, calls in tried(home).items():
         for args in calls:
             assert unsafe(in_pipe(*name.split(), *args)) is None, (name, args)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import clew
 from clew.cli.completion import read_line, rest_of
 from tests.cli.processes import Clew
 from tests.cli.shells import SHELLS, Typist
+from tests.support.rows import each_row, named
 
 # What is typed, and the id that it stands for. Some would make a file `pwned` if a shell took them apart.
 COMMANDS = {
@@ -40,28 +43,18 @@ TITLE = "t `touch pwned` $(touch pwned) ; touch pwned %F{red} \x1b[31m\x1b]0;x\x
 FILE = "p$(touch pwned)`touch pwned`"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    home = tmp_path / "home"
-    place = home / "st $(touch pwned)"
-    place.mkdir(parents=True)
-    (home / "x06zzz").touch()
-    (home / FILE.replace("/", "")).touch()
+@pytest.fixture(scope="module", params=SHELLS)
+def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
+    cli = Clew(tmp_path_factory.mktemp(request.param))
+    (cli.home / "x06zzz").touch()
+    (cli.home / FILE).touch()
+    place = cli.home / "st $(touch pwned)"
+    place.mkdir()
     with clew.open(place / "a.db") as store:
         for id in (*COMMANDS.values(), *LEFT_OUT.values()):
             store.create(id, title=TITLE)
-    return place / "a.db"
-
-
-def typist(shell: str, store: Path, tmp_path: Path) -> Typist:
-    cli = Clew(tmp_path)
-    script = cli("completion", shell).out
-    return Typist(shell, tmp_path / "home", script, {**cli.env, "CLEW_STORE": str(store)})
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest, store: Path, tmp_path: Path) -> Iterator[Typist]:
-    one = typist(request.param, store, tmp_path)
+    script = cli("completion", request.param).out
+    one = Typist(request.param, cli.home, script, {**cli.env, "CLEW_STORE": str(place / "a.db")})
     yield one
     one.leave()
 
@@ -91,21 +84,17 @@ def test_s54_nothing_of_a_store_reaches_the_terminal_unseen(shell: Typist) -> No
     assert pwned(shell.home) == []
 
 
-@pytest.mark.parametrize("name", SHELLS)
-@pytest.mark.parametrize("id", ["~root", "=ls", "%self", "-rf", "$(touch pwned)"])
 def test_s54_an_id_that_a_shell_takes_for_something_else_is_completed_from_nothing(
-    tmp_path: Path, name: str, id: str
+    shell: Typist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "home").mkdir()
-    with clew.open(tmp_path / "home" / "one.db") as store:
-        store.create(id)
-    shell = typist(name, tmp_path / "home" / "one.db", tmp_path)
-    try:
+    for number, id in enumerate(["~root", "=ls", "%self", "-rf", "$(touch pwned)"]):
+        with clew.open(tmp_path / f"{number}.db") as store:
+            store.create(id)
+        monkeypatch.setitem(shell.environment, "CLEW_STORE", str(tmp_path / f"{number}.db"))
         # One would be taken for an option, and fish leaves a tilde as it is: these are not proposed.
-        is_left_out = id == "-rf" or (name == "fish" and id == "~root")
-        assert shell.enter("clew show \t") == (["show"] if is_left_out else ["show", id])
-    finally:
-        shell.leave()
+        is_left_out = id == "-rf" or (shell.shell == "fish" and id == "~root")
+        with named(id):
+            assert shell.enter("clew show \t") == (["show"] if is_left_out else ["show", id])
     assert pwned(shell.home) == []
 
 
@@ -115,10 +104,10 @@ def asked(cli: Clew, line: str, *, shell: str = "fish", code: int = 0, **environ
     return done.lines
 
 
-def test_what_an_older_script_asks_is_not_answered(cli: Clew, store: Path) -> None:
+def test_what_an_older_script_asks_is_not_answered(story: Clew) -> None:
     """It would put the answer into the line as it is."""
     env = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": "clew show x", "COMP_CWORD": "2"}
-    assert cli(env={**env, "CLEW_STORE": str(store)}).out == ""
+    assert story(env=env).out == ""
 
 
 def test_no_more_than_a_page_of_ids_is_proposed(cli: Clew) -> None:
@@ -150,13 +139,15 @@ def test_completion_is_silent_about_everything_that_goes_wrong(cli: Clew) -> Non
 
 def test_completion_does_not_wait_for_a_server_that_does_not_answer(cli: Clew) -> None:
     """Nothing but giving up ends it: the address says to wait for an hour."""
+    code = "import clew.cli.completion as c; c.PATIENCE = 0.5; import clew.cli; clew.cli.main()"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        address = f"postgresql://127.0.0.1:{port}/agents?timeout=3600"
-        asked(cli, "clew show x", code=1, CLEW_STORE=address)
+        address = f"postgresql://127.0.0.1:{server.getsockname()[1]}/agents?timeout=3600"
+        env = {**cli.env, "_CLEW_COMPLETE": "fish", "COMP_LINE": "clew show x", "CLEW_STORE": address}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words", "last", "quote"),
     [
         ("clew show ", ["clew", "show"], "", ""),
@@ -174,7 +165,7 @@ def test_a_line_is_read_as_a_shell_reads_it(text: str, words: list[str], last: s
     assert ([*line.words], line.last, line.quote) == (words, last, quote)
 
 
-@pytest.mark.parametrize("last", ["$HOME", "a`b", "*", "~", '"$x', '"a`', "a;b", "#a", "{a,b", "!x", '"!x'])
+@each_row("last", ["$HOME", "a`b", "*", "~", '"$x', '"a`', "a;b", "#a", "{a,b", "!x", '"!x'])
 def test_a_word_that_the_shell_will_change_is_left_alone(last: str) -> None:
     assert read_line(f"clew show {last}", "bash") is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from clew.cli import COMMANDS
 from clew.cli.app import SessionArgument
 from clew.core.messages.shell import typed
 from tests.cli.processes import Clew
+from tests.support.rows import named
 
 DASHED = "-birds/0b5f"
 TYPED: dict[str, list[str]] = {
@@ -39,13 +41,18 @@ REFUSED = {"redo": "nothing to redo", "undo": "nothing to undo"}
 """What is not there to be done; but it is said of the session."""
 
 
-@pytest.fixture
-def dashed(cli: Clew) -> Clew:
+def with_a_dash(home: Path) -> Clew:
+    cli = Clew(home)
     with clew.open(cli.store) as store:
         s = store.session(DASHED, title="Herons")
         s.append({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
         store.session("other").append({"role": "user", "content": "newer"})
     return cli
+
+
+@pytest.fixture
+def dashed(tmp_path: Path) -> Clew:
+    return with_a_dash(tmp_path)
 
 
 def test_every_command_that_takes_a_session_is_tried_here() -> None:
@@ -57,17 +64,16 @@ def test_every_command_that_takes_a_session_is_tried_here() -> None:
     assert takes == set(TYPED)
 
 
-@pytest.mark.parametrize("name", TYPED)
-def test_an_id_behind_two_dashes_is_an_id_for_every_command(dashed: Clew, name: str) -> None:
-    done = dashed(*TYPED[name], code=1 if name in REFUSED else 0)
-
-    assert REFUSED.get(name, "") in done.err
-    assert "no such option" not in done.err
-
-
-@pytest.mark.parametrize("name", [name for name in TYPED if name not in REFUSED])
-def test_an_id_that_was_pasted_without_them_is_found_too(dashed: Clew, name: str) -> None:
-    dashed(*(word for word in TYPED[name] if word != "--"))
+@pytest.mark.parametrize("dashes", ["--", None], ids=["behind two dashes", "pasted without them"])
+def test_an_id_is_an_id_for_every_command(tmp_path: Path, dashes: str | None) -> None:
+    for name, words in TYPED.items():
+        (tmp_path / name).mkdir()
+        with named(name):
+            said = with_a_dash(tmp_path / name)(
+                *(word for word in words if word != "--" or dashes), code=1 if name in REFUSED else 0
+            ).err
+            assert REFUSED.get(name, "") in said
+            assert "no such option" not in said
 
 
 def test_what_is_neither_an_option_nor_an_id_is_told(dashed: Clew) -> None:
@@ -86,15 +92,13 @@ def test_a_command_that_is_printed_can_be_pasted(dashed: Clew) -> None:
     assert DASHED in dashed("ls").out
 
 
-@pytest.mark.parametrize(
-    "id", ["plain", "-dash", "a b", "it's", "a#fork-1", "#a", "$HOME", "~", "a;b", "鷺", "*"]
-)
-def test_an_id_is_typed_so_that_a_shell_hands_it_over(id: str) -> None:
-    command = ["sh", "-c", f"printf '%s\\n' x {typed(id)}"]
-    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-
-    assert [word for word in words if word != "--"] == ["x", id]
-    assert ("--" in words) == id.startswith("-")
+def test_an_id_is_typed_so_that_a_shell_hands_it_over() -> None:
+    ids = ["plain", "-dash", "a b", "it's", "a#fork-1", "#a", "$HOME", "~", "a;b", "鷺", "*"]
+    script = "".join(f"printf '<%s>' x {typed(id)}; echo\n" for id in ids)
+    lines = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert lines == [f"<x><--><{id}>" if id.startswith("-") else f"<x><{id}>" for id in ids]
     assert "'" not in typed("login-bug#fork-1")
 
 

@@ -1,4 +1,4 @@
-"""Transcript text is untrusted: whatever is in it, nothing of it steers the terminal."""
+"""What makes text safe for a terminal; test_commands.py shows that every command uses it."""
 
 from __future__ import annotations
 
@@ -25,63 +25,13 @@ NAME = "evil\x1b[31m\u202e"
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-SGR = re.compile(r"\x1b\[[0-9;]*m")
-
-READING = [
-    ["ls"],
-    ["show", NAME],
-    ["show", NAME, "--json"],
-    ["log", NAME],
-    ["log", "--graph", NAME],
-    ["log", "--graph", NAME, "--json"],
-    ["tail", NAME],
-    ["stats", NAME],
-    ["title", NAME],
-    ["tag", NAME],
-    ["checkpoint", NAME],
-    ["search", "needle", "--tools"],
-    ["search", "needle", "--json"],
-    ["ls", "--json"],
-    ["usage", "--by", "session"],
-    ["files"],
-]
 
 
 @pytest.fixture
 def hostile(cli: Clew) -> Clew:
     with clew.open(cli.store) as store:
-        s = store.session(NAME, title=f"title {ATTACKS}", tags=[f"tag {ATTACKS[:20]}".replace("\0", "")])
-        s.append({"role": "user", "content": f"needle {ATTACKS}"})
-        s.append({"role": f"odd{ATTACKS}", "content": f"needle {ATTACKS}"})
-        s.append(
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": ATTACKS},
-                    {"type": "tool_use", "id": "t", "name": f"Bash{ATTACKS}", "input": {ATTACKS: ATTACKS}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "t", "content": f"needle {ATTACKS}"}],
-            },
-        )
-        s.checkpoint("point\x1b[31m")
-        s.add_usage(model=f"m{ATTACKS[:9]}", input_tokens=1)
+        store.session(NAME).append({"role": "user", "content": f"needle {ATTACKS}"})
     return cli
-
-
-def test_nothing_harmful_gets_into_a_pipe(hostile: Clew) -> None:
-    for args in READING:
-        printed = hostile(*args)
-        assert UNSAFE.search(printed.out) is None, args
-
-
-def test_nothing_but_our_own_colours_gets_to_a_terminal(hostile: Clew) -> None:
-    for args in READING:
-        printed = hostile.on_terminal(*args, width=60)
-        assert 0 == printed.code, (args, printed)
-        assert UNSAFE.search(SGR.sub("", printed.out)) is None, args
 
 
 def test_an_error_shows_a_hostile_id_in_one_line(hostile: Clew) -> None:
@@ -106,12 +56,6 @@ def test_json_loses_nothing_by_being_safe(hostile: Clew) -> None:
     [first, *_] = hostile("show", NAME, "--json").records
     assert f"needle {ATTACKS}" == first["message"]["content"]
     assert NAME == first["session"]
-
-
-def test_an_export_is_exact_in_a_pipe_and_safe_on_a_terminal(hostile: Clew) -> None:
-    assert "\u202e" in hostile("export", NAME).out
-    printed = hostile.on_terminal("export", NAME)
-    assert UNSAFE.search(SGR.sub("", printed.out)) is None
 
 
 def test_text_that_is_harmless_stays_as_it_is() -> None:

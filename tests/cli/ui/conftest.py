@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import app as textual_app
+from textual import pilot as textual_pilot
 
 import clew
+from clew.cli.ui import search
 from tests.cli.processes import Clew
 
 SHOP = "9f3a1b2c-5d6e-4f70-8a9b-0c1d2e3f4a5b"
@@ -22,9 +25,12 @@ Turn = tuple[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def wait_once_for_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual waits until it is idle, 20 ms or more, twice after each key; `Screen.settle` waits anyhow."""
-    monkeypatch.setattr(textual_app, "wait_for_idle", lambda _: asyncio.sleep(0))
+def wait_for_nothing_but_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual waits until the process is idle, 20 ms or more, after each key and in each pause: by luck, on a
+    busy machine. `Screen.settle` looks at what the screen waits for."""
+    for module in (textual_app, textual_pilot):
+        monkeypatch.setattr(module, "wait_for_idle", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(search, "PAUSE", 0.001)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -134,10 +140,10 @@ SHOP_TURNS: list[Turn] = [
 ]
 
 
-@pytest.fixture
-def agents(cli: Clew) -> Clew:
-    """A session of Claude Code with three subagents, another one in another project, and one of Codex."""
-    home = cli.home / "agents"
+@pytest.fixture(scope="session")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store as `agents` has it, made once: to be copied."""
+    home = tmp_path_factory.mktemp("agents")
     claude_code(home, SHOP, "/w/shop", START, SHOP_TURNS)
     for number, words in enumerate(("Look in the api", "Look in the admin pages", "Look in the tests")):
         turns: list[Turn] = [("user", words), ("assistant", [text("Found one cookie.")])]
@@ -145,7 +151,14 @@ def agents(cli: Clew) -> Clew:
     short: list[Turn] = [("user", "Why is the parser slow?"), ("assistant", [text("It backtracks.")])]
     claude_code(home, PARSER, "/w/parser", START - timedelta(days=1), short)
     codex(home, CODEX, "/w/shop", START - timedelta(days=2), "Review the cookie handling", "It looks fine.")
-    with clew.open(cli.store) as store:
+    with clew.open(home / "agents.db") as store:
         report = store.import_path(home)
         assert report.new == 6, report
+    return home / "agents.db"
+
+
+@pytest.fixture
+def agents(cli: Clew, imported: Path) -> Clew:
+    """A session of Claude Code with three subagents, another one in another project, and one of Codex."""
+    shutil.copy(imported, cli.store)
     return cli

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -42,13 +44,10 @@ class Screen:
     async def settle(self) -> None:
         """Until everything was read that the screen needs."""
         quiet = 0
-        for _ in range(10_000):
+        while quiet < 3:  # what was asked for last has begun by then
             await self.pilot.pause()
             quiet = 0 if self._is_busy() else quiet + 1
-            if quiet == 2:  # what was asked for last has begun by then
-                return
-            await asyncio.sleep(0.001)
-        raise AssertionError("the screen does not come to rest")
+            await asyncio.sleep(0.001 if quiet == 0 else 0)
 
     def _is_busy(self) -> bool:
         screen = self.app.screen
@@ -140,3 +139,18 @@ def browse(cli: Clew, steps: Steps, size: tuple[int, int] = (80, 24)) -> None:
                     app.background.stop()
 
     asyncio.run(drive())
+
+
+def browsing(store: str, size: tuple[int, int] = (80, 24)) -> Callable[[Steps], Callable[..., None]]:
+    """Make steps a test: with a browser on the store that a fixture of this name has."""
+
+    def decorate(steps: Steps) -> Callable[..., None]:
+        @functools.wraps(steps)
+        def test(**fixtures: Clew) -> None:
+            browse(fixtures[store], steps, size)
+
+        wanted = inspect.Parameter(store, inspect.Parameter.KEYWORD_ONLY)
+        test.__signature__ = inspect.Signature([wanted])  # type: ignore[attr-defined]
+        return test
+
+    return decorate

@@ -25,6 +25,7 @@ SIZES = [(80, 24), (60, 20), (30, 8), (200, 50), (12, 4)]
 def test_no_order_of_keys_ends_the_browser(
     agents: Clew, story: Clew, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
+    """Eighty keys, each answered before the next: that takes a second."""
     monkeypatch.chdir(agents.home)
     chosen = random.Random(seed)
     with clew.open(agents.store) as store:

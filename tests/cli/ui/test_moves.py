@@ -8,7 +8,7 @@ import clew
 from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
 from tests.cli.conftest import assistant, user
 from tests.cli.processes import Clew
-from tests.cli.ui.driver import Screen, browse
+from tests.cli.ui.driver import Screen, browse, browsing
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[31mred \u202egnp.exe [bold]loud[/bold] [@click=app.quit]here[/]"
 
@@ -44,105 +44,91 @@ def test_the_cursor_begins_where_the_session_stands_and_its_entry_is_named(story
     browse(story, steps)
 
 
-def test_what_was_left_behind_can_be_read_from_the_tree(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("I rewrote auth.py.")
-        await screen.press("enter")
-        assert "I rewrote auth.py." in screen.here
-        assert "Stop! Now nobody can log in." in screen.text
-        assert "Only guard line 42." not in screen.text
-        await screen.press("escape", "escape")
-        assert screen.sessions
-
-    browse(story, steps)
+@browsing("story")
+async def test_what_was_left_behind_can_be_read_from_the_tree(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("I rewrote auth.py.")
+    await screen.press("enter")
+    assert "I rewrote auth.py." in screen.here
+    assert "Stop! Now nobody can log in." in screen.text
+    assert "Only guard line 42." not in screen.text
+    await screen.press("escape", "escape")
+    assert screen.sessions
 
 
-def test_a_rewind_shows_what_it_leaves_behind_and_a_no_changes_nothing(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("◆ plan")
-        await screen.press("r")
-        screen.shown(ConfirmDialog)
-        assert "Rewind login-bug from entry 5 to entry 3?" in screen.text
-        assert "Left behind, but kept: 2 entries." in screen.text
-        assert "4  user       Only guard line 42." in screen.text
-        assert "5  assistant  Done." in screen.text
-        assert "files stay as they are" in screen.text
-        await screen.press("f", "n")
-        assert screen.tree
-        assert 5 == screen.head()
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_rewind_shows_what_it_leaves_behind_and_a_no_changes_nothing(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("◆ plan")
+    await screen.press("r")
+    screen.shown(ConfirmDialog)
+    assert "Rewind login-bug from entry 5 to entry 3?" in screen.text
+    assert "Left behind, but kept: 2 entries." in screen.text
+    assert "4  user       Only guard line 42." in screen.text
+    assert "5  assistant  Done." in screen.text
+    assert "files stay as they are" in screen.text
+    await screen.press("f", "n")
+    assert screen.tree
+    assert 5 == screen.head()
 
 
-def test_a_rewind_is_done_after_a_yes_and_undo_takes_it_back(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("◆ plan")
-        await screen.press("r", "y")
-        assert 3 == screen.head()
-        assert ["login-bug stands at entry 3 with 4 messages"] == screen.toasts
-        assert any("◀ login-bug  ◆ plan" in line for line in screen.texts)
-        await screen.press("u")
-        assert "It goes from entry 3 to entry 5." in screen.text
-        assert 3 == screen.head()
-        await screen.press("y")
-        assert 5 == screen.head()
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_rewind_is_done_after_a_yes_and_undo_takes_it_back(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("◆ plan")
+    await screen.press("r", "y")
+    assert 3 == screen.head()
+    assert ["login-bug stands at entry 3 with 4 messages"] == screen.toasts
+    assert any("◀ login-bug  ◆ plan" in line for line in screen.texts)
+    await screen.press("u")
+    assert "It goes from entry 3 to entry 5." in screen.text
+    assert 3 == screen.head()
+    await screen.press("y")
+    assert 5 == screen.head()
 
 
-def test_undo_takes_back_the_last_thing_first_whatever_it_was(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("◆ plan")
-        await screen.press("r", "y", "T")
-        await screen.write(", more")
-        await screen.press("enter")
-        assert ("work", "more") == screen.store.get("login-bug").info.tags
-        await screen.press("u")
-        assert ("work",) == screen.store.get("login-bug").info.tags
-        assert 3 == screen.head()
-        await screen.press("u", "y")
-        assert 5 == screen.head()
-
-    browse(story, steps)
+@browsing("story")
+async def test_undo_takes_back_the_last_thing_first_whatever_it_was(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("◆ plan")
+    await screen.press("r", "y", "T")
+    await screen.write(", more")
+    await screen.press("enter")
+    assert ("work", "more") == screen.store.get("login-bug").info.tags
+    await screen.press("u")
+    assert ("work",) == screen.store.get("login-bug").info.tags
+    assert 3 == screen.head()
+    await screen.press("u", "y")
+    assert 5 == screen.head()
 
 
-def test_a_rewind_to_another_branch_says_what_comes_in(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("Stop! Now nobody")
-        await screen.press("r")
-        assert "Left behind, but kept: 2 entries." in screen.text
-        assert "Comes in from another branch: 2 entries." in screen.text
-        await screen.press("y")
-        assert "Stop! Now nobody can log in." == screen.store.get("login-bug").messages()[-1]["content"]
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_rewind_to_another_branch_says_what_comes_in(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("Stop! Now nobody")
+    await screen.press("r")
+    assert "Left behind, but kept: 2 entries." in screen.text
+    assert "Comes in from another branch: 2 entries." in screen.text
+    await screen.press("y")
+    assert "Stop! Now nobody can log in." == screen.store.get("login-bug").messages()[-1]["content"]
 
 
-def test_a_session_that_moved_since_the_preview_is_not_rewound(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("◆ plan")
-        await screen.press("r")
-        screen.store.get("login-bug").append(user("One more thing."))
-        await screen.press("y")
-        assert 6 == screen.head()
-        assert "has moved meanwhile" in screen.toasts[0]
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_session_that_moved_since_the_preview_is_not_rewound(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("◆ plan")
+    await screen.press("r")
+    screen.store.get("login-bug").append(user("One more thing."))
+    await screen.press("y")
+    assert 6 == screen.head()
+    assert "has moved meanwhile" in screen.toasts[0]
 
 
-def test_a_rewind_asked_for_in_the_list_lets_one_choose_the_place(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("r")
-        assert screen.tree
-        assert ["choose an entry to go back to, then r"] == screen.toasts
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_rewind_asked_for_in_the_list_lets_one_choose_the_place(screen: Screen) -> None:
+    await screen.press("r")
+    assert screen.tree
+    assert ["choose an entry to go back to, then r"] == screen.toasts
 
 
 def test_a_rewind_shows_what_happens_to_files_and_takes_them_along_if_asked(cli: Clew) -> None:
@@ -201,37 +187,33 @@ def test_a_rewind_of_the_conversation_alone_leaves_the_files(cli: Clew) -> None:
     browse(cli, steps, size=(100, 40))
 
 
-def test_a_place_in_the_transcript_can_be_gone_back_to(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.go_to("login-bug#")
-        await screen.press("enter")
-        await screen.go_to("Line 42 fails")
-        await screen.press("r", "y")
-        assert 3 == screen.head("login-bug#fork-1")
-        assert "It works." not in screen.text
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_place_in_the_transcript_can_be_gone_back_to(screen: Screen) -> None:
+    await screen.go_to("login-bug#")
+    await screen.press("enter")
+    await screen.go_to("Line 42 fails")
+    await screen.press("r", "y")
+    assert 3 == screen.head("login-bug#fork-1")
+    assert "It works." not in screen.text
 
 
-def test_a_fork_says_from_where_asks_an_id_and_takes_no_used_one(story: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await open_tree(screen)
-        await screen.go_to("I rewrote auth.py.")
-        await screen.press("f")
-        assert "Fork login-bug at entry 4:" in screen.text
-        assert "4  assistant  I rewrote auth.py." in screen.text
-        await screen.write("login-bug")
-        await screen.press("enter")
-        screen.shown(AskDialog)
-        assert "session 'login-bug' exists already; choose another id" in screen.text
-        await screen.write("-b")
-        await screen.press("enter")
-        assert "I rewrote auth.py." == screen.store.get("login-bug-b").messages()[-1]["content"]
-        assert any("◀ login-bug-b" in line for line in screen.texts)
-        await screen.press("escape")
-        assert "login-bug-b" in screen.text
-
-    browse(story, steps)
+@browsing("story")
+async def test_a_fork_says_from_where_asks_an_id_and_takes_no_used_one(screen: Screen) -> None:
+    await open_tree(screen)
+    await screen.go_to("I rewrote auth.py.")
+    await screen.press("f")
+    assert "Fork login-bug at entry 4:" in screen.text
+    assert "4  assistant  I rewrote auth.py." in screen.text
+    await screen.write("login-bug")
+    await screen.press("enter")
+    screen.shown(AskDialog)
+    assert "session 'login-bug' exists already; choose another id" in screen.text
+    await screen.write("-b")
+    await screen.press("enter")
+    assert "I rewrote auth.py." == screen.store.get("login-bug-b").messages()[-1]["content"]
+    assert any("◀ login-bug-b" in line for line in screen.texts)
+    await screen.press("escape")
+    assert "login-bug-b" in screen.text
 
 
 def test_a_fork_made_in_the_list_begins_at_the_head_and_is_selected(cli: Clew) -> None:

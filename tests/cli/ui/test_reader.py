@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from textual.timer import Timer
 
 import clew
 from clew.cli.ui import lines as reading
@@ -12,7 +13,7 @@ from clew.cli.ui.dialogs import PickDialog
 from tests.cli.conftest import assistant, user
 from tests.cli.processes import Clew
 from tests.cli.ui.conftest import SHOP
-from tests.cli.ui.driver import Screen, browse
+from tests.cli.ui.driver import Screen, browse, browsing
 
 FOLDED = """\
 ── user · 2025-11-02 09:00
@@ -49,135 +50,117 @@ def plain(screen: Screen) -> str:
     return "\n".join(line.rstrip("─ ") for line in screen.texts)
 
 
-def test_a_session_is_read_with_its_tools_folded_to_one_line(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        assert FOLDED == plain(screen)
-        assert "claude-code · shop · claude-opus-4-5 · 14 messages · 3 agents (a)" in screen.text
-
-    browse(agents, steps, size=(100, 30))
+@browsing("agents", size=(100, 30))
+async def test_a_session_is_read_with_its_tools_folded_to_one_line(screen: Screen) -> None:
+    await screen.press("enter")
+    assert FOLDED == plain(screen)
+    assert "claude-code · shop · claude-opus-4-5 · 14 messages · 3 agents (a)" in screen.text
 
 
-def test_enter_opens_a_tool_call_and_closes_it(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        await screen.go_to("Edit auth.py")
-        await screen.press("enter")
-        opened = plain(screen)
-        assert "▾ Edit auth.py +3 −1\n" in opened
-        assert "\n    -user = sessions[cookie]\n    +user = sessions.get(cookie)\n" in opened
-        assert "▾ Edit" in screen.here
-        await screen.press("enter")
-        assert FOLDED == plain(screen)
-        await screen.go_to("Ran tail")
-        await screen.press("enter")
-        assert "    $ tail -n 40 logs/app.log\n    Traceback (most recent call last):\n    KeyError" in plain(
-            screen
-        )
-        await screen.go_to("thought")
-        await screen.press("enter")
-        assert "▾ thought:\n    Let me look at the log first." in plain(screen)
-
-    browse(agents, steps, size=(100, 30))
+@browsing("agents", size=(100, 30))
+async def test_enter_opens_a_tool_call_and_closes_it(screen: Screen) -> None:
+    await screen.press("enter")
+    await screen.go_to("Edit auth.py")
+    await screen.press("enter")
+    opened = plain(screen)
+    assert "▾ Edit auth.py +3 −1\n" in opened
+    assert "\n    -user = sessions[cookie]\n    +user = sessions.get(cookie)\n" in opened
+    assert "▾ Edit" in screen.here
+    await screen.press("enter")
+    assert FOLDED == plain(screen)
+    await screen.go_to("Ran tail")
+    await screen.press("enter")
+    assert "    $ tail -n 40 logs/app.log\n    Traceback (most recent call last):\n    KeyError" in plain(
+        screen
+    )
+    await screen.go_to("thought")
+    await screen.press("enter")
+    assert "▾ thought:\n    Let me look at the log first." in plain(screen)
 
 
-def test_v_opens_everything_and_closes_it(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "v")
-        assert "▸" not in plain(screen)
-        assert "file_path: /w/shop/auth.py" in plain(screen)
-        await screen.press("v")
-        assert FOLDED == plain(screen)
-
-    browse(agents, steps, size=(100, 30))
+@browsing("agents", size=(100, 30))
+async def test_v_opens_everything_and_closes_it(screen: Screen) -> None:
+    await screen.press("enter", "v")
+    assert "▸" not in plain(screen)
+    assert "file_path: /w/shop/auth.py" in plain(screen)
+    await screen.press("v")
+    assert FOLDED == plain(screen)
 
 
-def test_tab_jumps_from_prompt_to_prompt(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "tab")
-        assert "user · 2025-11-02 09:02" in screen.here
-        await screen.press("right_square_bracket")
-        assert "user · 2025-11-02 09:04" in screen.here
-        await screen.press("tab")
-        assert ["no more prompts"] == screen.toasts
-        await screen.press("shift+tab", "left_square_bracket")
-        assert "user · 2025-11-02 09:00" in screen.here
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_tab_jumps_from_prompt_to_prompt(screen: Screen) -> None:
+    await screen.press("enter", "tab")
+    assert "user · 2025-11-02 09:02" in screen.here
+    await screen.press("right_square_bracket")
+    assert "user · 2025-11-02 09:04" in screen.here
+    await screen.press("tab")
+    assert ["no more prompts"] == screen.toasts
+    await screen.press("shift+tab", "left_square_bracket")
+    assert "user · 2025-11-02 09:00" in screen.here
 
 
-def test_the_last_but_one_line_names_the_entry_under_the_cursor(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "G")
-        name = screen.text.splitlines()[-2].split()[0]
-        shop = screen.store.get(f"claude-code:{SHOP}")
-        assert name == f"{shop.head.branch[-4:]}.13"
-        assert "assistant · 2025-11-02 09:04 · 14 of 14" in screen.text
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_the_last_but_one_line_names_the_entry_under_the_cursor(screen: Screen) -> None:
+    await screen.press("enter", "G")
+    name = screen.text.splitlines()[-2].split()[0]
+    shop = screen.store.get(f"claude-code:{SHOP}")
+    assert name == f"{shop.head.branch[-4:]}.13"
+    assert "assistant · 2025-11-02 09:04 · 14 of 14" in screen.text
 
 
-def test_one_goes_to_a_subagent_and_back_to_its_parent(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "a")
-        assert 3 == len(screen.shown(PickDialog).choices)
-        await screen.write("admin")
-        await screen.press("enter")
-        assert "Look in the admin pages" in screen.text
-        assert "a subagent" in screen.text
-        await screen.press("a", "enter")
-        assert f"claude-code:{SHOP}" == screen.reader.session.id
-        await screen.press("escape", "escape")
-        assert f"claude-code:{SHOP}" == screen.reader.session.id
-
-    browse(agents, steps, size=(120, 24))
+@browsing("agents", size=(120, 24))
+async def test_one_goes_to_a_subagent_and_back_to_its_parent(screen: Screen) -> None:
+    await screen.press("enter", "a")
+    assert 3 == len(screen.shown(PickDialog).choices)
+    await screen.write("admin")
+    await screen.press("enter")
+    assert "Look in the admin pages" in screen.text
+    assert "a subagent" in screen.text
+    await screen.press("a", "enter")
+    assert f"claude-code:{SHOP}" == screen.reader.session.id
+    await screen.press("escape", "escape")
+    assert f"claude-code:{SHOP}" == screen.reader.session.id
 
 
-def test_a_goes_from_a_call_to_the_subagent_that_it_started(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        await screen.go_to("Agent Look in the admin pages")
-        await screen.press("a")
-        assert f"claude-code:{SHOP}/agent-a1" == screen.reader.session.id
-        assert "Found one cookie." in screen.text
-
-    browse(agents, steps, size=(120, 24))
+@browsing("agents", size=(120, 24))
+async def test_a_goes_from_a_call_to_the_subagent_that_it_started(screen: Screen) -> None:
+    await screen.press("enter")
+    await screen.go_to("Agent Look in the admin pages")
+    await screen.press("a")
+    assert f"claude-code:{SHOP}/agent-a1" == screen.reader.session.id
+    assert "Found one cookie." in screen.text
 
 
-def test_words_are_found_in_the_session_with_n_in_turn(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "n")
-        assert ["search first: /"] == screen.toasts
-        await screen.press("slash")
-        await screen.write("cookie")
-        await screen.press("enter")
-        assert "cookie: hit 1 of 3 (n N)" in screen.text
-        assert "user · 2025-11-02 09:00" in screen.here
-        await screen.press("n")
-        assert "▾ Edit auth.py" in screen.here
-        assert "-user = sessions[cookie]" in plain(screen)
-        await screen.press("n")
-        assert "▾ Agent Look in the admin pages" in screen.here
-        await screen.press("n")
-        assert "user · 2025-11-02 09:00" in screen.here
-        await screen.press("N", "N")
-        assert "▾ Edit auth.py" in screen.here
-
-    browse(agents, steps, size=(100, 24))
+@browsing("agents", size=(100, 24))
+async def test_words_are_found_in_the_session_with_n_in_turn(screen: Screen) -> None:
+    await screen.press("enter", "n")
+    assert ["search first: /"] == screen.toasts
+    await screen.press("slash")
+    await screen.write("cookie")
+    await screen.press("enter")
+    assert "cookie: hit 1 of 3 (n N)" in screen.text
+    assert "user · 2025-11-02 09:00" in screen.here
+    await screen.press("n")
+    assert "▾ Edit auth.py" in screen.here
+    assert "-user = sessions[cookie]" in plain(screen)
+    await screen.press("n")
+    assert "▾ Agent Look in the admin pages" in screen.here
+    await screen.press("n")
+    assert "user · 2025-11-02 09:00" in screen.here
+    await screen.press("N", "N")
+    assert "▾ Edit auth.py" in screen.here
 
 
-def test_a_word_that_is_nowhere_is_said_to_be_so(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "slash")
-        await screen.write("zebra")
-        await screen.press("enter", "n")
-        assert ["nothing found: zebra"] * 2 == screen.toasts
-        await screen.press("slash", "escape")
-        assert screen.reader.lines.has_focus
-        await screen.press("escape")
-        assert screen.sessions
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_a_word_that_is_nowhere_is_said_to_be_so(screen: Screen) -> None:
+    await screen.press("enter", "slash")
+    await screen.write("zebra")
+    await screen.press("enter", "n")
+    assert ["nothing found: zebra"] * 2 == screen.toasts
+    await screen.press("slash", "escape")
+    assert screen.reader.lines.has_focus
+    await screen.press("escape")
+    assert screen.sessions
 
 
 def test_a_long_session_is_read_as_it_is_scrolled_and_wraps_to_the_width(cli: Clew) -> None:
@@ -287,6 +270,14 @@ def test_a_place_is_found_however_slowly_entries_are_read(
         store.session("long").append(*(assistant(f"Answer {number}") for number in range(60)))
     ticks = count()
     monkeypatch.setattr(reading, "monotonic", lambda: next(ticks) * reading.AT_ONCE * 0.3)
+    run = Timer._run
+
+    async def is_late(self: Timer) -> None:
+        """Textual leaves out what it comes to too late: what is to be called once is never called then."""
+        if self._repeat != 0:
+            await run(self)
+
+    monkeypatch.setattr(Timer, "_run", is_late)
 
     async def steps(screen: Screen) -> None:
         await screen.press("slash")

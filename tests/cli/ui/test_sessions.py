@@ -13,7 +13,7 @@ from clew.cli.ui.dialogs import HelpDialog, PickDialog
 from tests.cli.conftest import user
 from tests.cli.processes import Clew
 from tests.cli.ui.conftest import CODEX, PARSER, SHOP
-from tests.cli.ui.driver import Screen, browse
+from tests.cli.ui.driver import Screen, browse, browsing
 
 
 def fill(cli: Clew, count: int) -> None:
@@ -26,18 +26,16 @@ def ids(screen: Screen) -> list[str]:
     return [row.info.id for row in screen.rows.rows]
 
 
-def test_sessions_are_listed_newest_first_with_the_columns_of_ls(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        assert [f"claude-code:{SHOP}", f"claude-code:{PARSER}", f"codex:{CODEX}"] == ids(screen)
-        assert "3 sessions, 3 agents" in screen.text
-        assert "ACTIVE       AGENT        PROJECT  MSGS  TITLE" in screen.text
-        shop, parser, codex = screen.texts
-        assert "claude-code  shop" in shop
-        assert shop.endswith("9f3a1b2c")
-        assert "Why is the parser slow?" in parser
-        assert codex.endswith("019a0000")
-
-    browse(agents, steps, size=(120, 24))
+@browsing("agents", size=(120, 24))
+async def test_sessions_are_listed_newest_first_with_the_columns_of_ls(screen: Screen) -> None:
+    assert [f"claude-code:{SHOP}", f"claude-code:{PARSER}", f"codex:{CODEX}"] == ids(screen)
+    assert "3 sessions, 3 agents" in screen.text
+    assert "ACTIVE       AGENT        PROJECT  MSGS  TITLE" in screen.text
+    shop, parser, codex = screen.texts
+    assert "claude-code  shop" in shop
+    assert shop.endswith("9f3a1b2c")
+    assert "Why is the parser slow?" in parser
+    assert codex.endswith("019a0000")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
@@ -54,76 +52,68 @@ def test_no_line_is_wider_than_the_screen_and_the_last_one_names_help(agents: Cl
     browse(agents, steps, size=(width, 20))
 
 
-def test_arrows_and_letters_move_the_cursor_and_stop_at_the_ends(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        for key, at in (
-            ("k", 0),
-            ("j", 1),
-            ("down", 2),
-            ("j", 2),
-            ("up", 1),
-            ("g", 0),
-            ("G", 2),
-            ("home", 0),
-        ):
-            await screen.press(key)
-            assert at == screen.rows.cursor, key
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_arrows_and_letters_move_the_cursor_and_stop_at_the_ends(screen: Screen) -> None:
+    for key, at in (
+        ("k", 0),
+        ("j", 1),
+        ("down", 2),
+        ("j", 2),
+        ("up", 1),
+        ("g", 0),
+        ("G", 2),
+        ("home", 0),
+    ):
+        await screen.press(key)
+        assert at == screen.rows.cursor, key
 
 
-def test_subagents_are_folded_into_their_parent_and_open_with_an_arrow(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        assert "+3 agents" in screen.texts[0]
-        assert "  14  " in screen.texts[0]  # its own, as clew ls has it
-        await screen.press("right")
-        assert 6 == len(screen.texts)
-        assert "  14  " in screen.texts[0]
-        assert ["└ Look in the api", "└ Look in the admin", "└ Look in the tests"] == [
-            line[line.index("└") :][: len(wanted)]
-            for line, wanted in zip(
-                screen.texts[1:4],
-                ("└ Look in the api", "└ Look in the admin", "└ Look in the tests"),
-                strict=True,
-            )
-        ]
-        await screen.press("j", "j", "left")
-        assert 0 == screen.rows.cursor
-        await screen.press("h")
-        assert 3 == len(screen.texts)
-
-    browse(agents, steps, size=(100, 24))
+@browsing("agents", size=(100, 24))
+async def test_subagents_are_folded_into_their_parent_and_open_with_an_arrow(screen: Screen) -> None:
+    assert "+3 agents" in screen.texts[0]
+    assert "  14  " in screen.texts[0]  # its own, as clew ls has it
+    await screen.press("right")
+    assert 6 == len(screen.texts)
+    assert "  14  " in screen.texts[0]
+    assert ["└ Look in the api", "└ Look in the admin", "└ Look in the tests"] == [
+        line[line.index("└") :][: len(wanted)]
+        for line, wanted in zip(
+            screen.texts[1:4],
+            ("└ Look in the api", "└ Look in the admin", "└ Look in the tests"),
+            strict=True,
+        )
+    ]
+    await screen.press("j", "j", "left")
+    assert 0 == screen.rows.cursor
+    await screen.press("h")
+    assert 3 == len(screen.texts)
 
 
-def test_a_filter_by_agent_offers_what_there_is(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("a")
-        dialog: Any = screen.shown(PickDialog)
-        assert ["all", "claude-code", "codex"] == [choice.name for choice in dialog.choices]
-        assert ["3", "2", "1"] == [choice.note for choice in dialog.choices]
-        await screen.write("cod")
-        await screen.press("enter")
-        assert [f"codex:{CODEX}"] == ids(screen)
-        assert "agent: codex" in screen.text
-        await screen.press("escape")
-        assert 3 == len(ids(screen))
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_a_filter_by_agent_offers_what_there_is(screen: Screen) -> None:
+    await screen.press("a")
+    dialog: Any = screen.shown(PickDialog)
+    assert ["all", "claude-code", "codex"] == [choice.name for choice in dialog.choices]
+    assert ["3", "2", "1"] == [choice.note for choice in dialog.choices]
+    await screen.write("cod")
+    await screen.press("enter")
+    assert [f"codex:{CODEX}"] == ids(screen)
+    assert "agent: codex" in screen.text
+    await screen.press("escape")
+    assert 3 == len(ids(screen))
 
 
-def test_a_filter_by_project_goes_with_that_of_the_agent(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("p", "down", "enter")
-        assert "project: shop" in screen.text
-        assert [f"claude-code:{SHOP}", f"codex:{CODEX}"] == ids(screen)
-        await screen.press("a", "down", "enter")
-        assert [f"claude-code:{SHOP}"] == ids(screen)
-        await screen.press("p", "escape")
-        assert [f"claude-code:{SHOP}"] == ids(screen)
-        await screen.press("p", "up", "enter", "a", "up", "enter")
-        assert 3 == len(ids(screen))
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_a_filter_by_project_goes_with_that_of_the_agent(screen: Screen) -> None:
+    await screen.press("p", "down", "enter")
+    assert "project: shop" in screen.text
+    assert [f"claude-code:{SHOP}", f"codex:{CODEX}"] == ids(screen)
+    await screen.press("a", "down", "enter")
+    assert [f"claude-code:{SHOP}"] == ids(screen)
+    await screen.press("p", "escape")
+    assert [f"claude-code:{SHOP}"] == ids(screen)
+    await screen.press("p", "up", "enter", "a", "up", "enter")
+    assert 3 == len(ids(screen))
 
 
 def test_a_dot_limits_the_list_to_this_directory_and_back(
@@ -190,15 +180,13 @@ def test_a_long_list_is_read_in_the_background(cli: Clew) -> None:
     browse(cli, steps)
 
 
-def test_the_cursor_stays_on_its_session_when_others_come(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("j")
-        screen.store.session("new").append(user("Hello"))
-        await screen.press("f5")
-        assert 4 == len(ids(screen))
-        assert "Why is the parser slow?" in screen.here
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_the_cursor_stays_on_its_session_when_others_come(screen: Screen) -> None:
+    await screen.press("j")
+    screen.store.session("new").append(user("Hello"))
+    await screen.press("f5")
+    assert 4 == len(ids(screen))
+    assert "Why is the parser slow?" in screen.here
 
 
 def test_status_and_tags_are_shown_where_they_say_something(cli: Clew) -> None:
@@ -231,46 +219,40 @@ def test_a_ring_of_parents_is_shown_as_sessions_of_their_own(cli: Clew) -> None:
     browse(cli, steps)
 
 
-def test_a_question_mark_lists_all_keys_and_any_key_closes_it(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("question_mark")
-        screen.shown(HelpDialog)
-        for words in ("List of sessions", "Search the texts of all sessions", "The session under the cursor"):
-            assert words in screen.text
-        await screen.press("pagedown", "pagedown", "pagedown", "pagedown", "pagedown")
-        assert "Quit" in screen.text
-        await screen.press("question_mark")
-        assert screen.sessions
-
-    browse(agents, steps, size=(100, 40))
+@browsing("agents", size=(100, 40))
+async def test_a_question_mark_lists_all_keys_and_any_key_closes_it(screen: Screen) -> None:
+    await screen.press("question_mark")
+    screen.shown(HelpDialog)
+    for words in ("List of sessions", "Search the texts of all sessions", "The session under the cursor"):
+        assert words in screen.text
+    await screen.press("pagedown", "pagedown", "pagedown", "pagedown", "pagedown")
+    assert "Quit" in screen.text
+    await screen.press("question_mark")
+    assert screen.sessions
 
 
-def test_the_mouse_selects_opens_and_presses_keys(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.pilot.click("Rows", offset=(30, 1))
-        await screen.settle()
-        assert "parser" in screen.here
-        await screen.pilot.click("Rows", offset=(30, 1), times=2)
-        await screen.settle()
-        assert screen.reader
-        await screen.pilot.click("KeyBar", offset=(2, 0))
-        await screen.settle()
-        assert screen.sessions
-        footer = screen.text.splitlines()[-1]
-        await screen.pilot.click("KeyBar", offset=(footer.index("? help"), 0))
-        await screen.settle()
-        screen.shown(HelpDialog)
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_the_mouse_selects_opens_and_presses_keys(screen: Screen) -> None:
+    await screen.pilot.click("Rows", offset=(30, 1))
+    await screen.settle()
+    assert "parser" in screen.here
+    await screen.pilot.click("Rows", offset=(30, 1), times=2)
+    await screen.settle()
+    assert screen.reader
+    await screen.pilot.click("KeyBar", offset=(2, 0))
+    await screen.settle()
+    assert screen.sessions
+    footer = screen.text.splitlines()[-1]
+    await screen.pilot.click("KeyBar", offset=(footer.index("? help"), 0))
+    await screen.settle()
+    screen.shown(HelpDialog)
 
 
-def test_letters_in_a_dialog_are_no_commands(agents: Clew) -> None:
-    async def steps(screen: Screen) -> None:
-        await screen.press("p")
-        await screen.write("qdux")
-        assert "qdux" == screen.app.screen.query_one(Input).value
-        await screen.press("enter", "escape")
-        assert screen.sessions
-        assert 3 == len(ids(screen))
-
-    browse(agents, steps)
+@browsing("agents")
+async def test_letters_in_a_dialog_are_no_commands(screen: Screen) -> None:
+    await screen.press("p")
+    await screen.write("qdux")
+    assert "qdux" == screen.app.screen.query_one(Input).value
+    await screen.press("enter", "escape")
+    assert screen.sessions
+    assert 3 == len(ids(screen))

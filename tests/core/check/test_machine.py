@@ -17,7 +17,6 @@ from clew.testing.machine import base as machine_base
 from clew.testing.machine import make_machine
 
 EXAMPLES = settings().max_examples // 4
-pytestmark = pytest.mark.timeout(600)
 
 
 def on_disk(directory: Path) -> Callable[[], Backend]:
@@ -28,6 +27,7 @@ def on_disk(directory: Path) -> Callable[[], Backend]:
 def test_j11_a_store_that_was_only_used_has_no_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """The file takes more than a second: all that the machine does is done to it."""
     looked: list[int] = []
 
     def check(store: Store) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import msgspec
 import psycopg
+import pytest
 
 from clew.backends.contract import Backend
 from clew.backends.jsonl import JsonlBackend
@@ -25,7 +26,7 @@ KINDS = ("memory", "sqlite", "jsonl", "postgres")
 Change = Callable[[BranchRow], BranchRow]
 
 
-def make(kind: str, place: Path, postgres: str) -> Backend:
+def make(kind: str, place: Path, request: pytest.FixtureRequest) -> Backend:
     match kind:
         case "memory":
             return MemoryBackend()
@@ -34,7 +35,7 @@ def make(kind: str, place: Path, postgres: str) -> Backend:
         case "jsonl":
             return JsonlBackend(place / "store")
         case _:
-            return PostgresBackend(postgres)
+            return PostgresBackend(request.getfixturevalue("emptied_postgres"))
 
 
 def forged(backend: Backend, change: Change) -> Backend:

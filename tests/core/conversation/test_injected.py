@@ -17,6 +17,7 @@ from clew.core.log.digest import checksum
 from clew.core.messages.dialects import speaker_of
 from clew.exporters.transcript import Transcript
 from clew.model.source import SourceEntry, SourceSession
+from tests.support.rows import each_row
 
 ID = "other:1"
 WHO = [True, False, False, True]
@@ -147,7 +148,7 @@ def test_an_annotation_of_older_imports_is_left_as_it_is(tmp_path: Path) -> None
 # -- for people and programs
 
 
-@pytest.mark.parametrize("role", ["assistant", "tool", "system"])
+@each_row("role", ["assistant", "tool", "system"])
 def test_only_under_the_name_of_the_user_is_it_another_speaker(role: str) -> None:
     assert speaker_of({"role": role, "content": "x"}, injected=True) == role
     assert speaker_of({"role": "user", "content": "x"}, injected=True) == "other"

@@ -16,8 +16,8 @@ from tests.core.conversation.forged_branches import KINDS, make
 
 
 @pytest.fixture(params=KINDS)
-def hostile(request: pytest.FixtureRequest, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:
-    with Store(make(request.param, tmp_path, emptied_postgres)) as store:
+def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with Store(make(request.param, tmp_path, request)) as store:
         s = store.session("s")
         s.append(*({"role": "user", "content": str(n)} for n in range(4)))
         s.rewind(2)

@@ -62,19 +62,10 @@ ATTACKS: dict[str, Callable[[Planted], Change]] = {
 }
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=ATTACKS)
-def attack(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def hostile(kind: str, attack: str, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:
-    backend = make(kind, tmp_path, emptied_postgres)
+@pytest.fixture(params=[(kind, attack) for kind in KINDS for attack in ATTACKS], ids="-".join)
+def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    kind, attack = request.param
+    backend = make(kind, tmp_path, request)
     planted = Planted(backend)
     if kind == "memory":
         backend._closed = False  # type: ignore[attr-defined]
@@ -129,38 +120,30 @@ def test_s52_the_other_sessions_go_on(hostile: Store) -> None:
     assert [hit.session for hit in hostile.search("z0")] == ["z"]
 
 
-def test_s52_verify_names_the_branch_and_the_session(hostile: Store) -> None:
-    report = hostile.verify(full=True)
-    assert not report.ok
-    assert any(problem.branch is not None and "continues" in problem.text for problem in report.details)
-    assert {problem.session for problem in report.details if problem.session} <= {"a", "b", "c"}
-
-
-def test_s52_a_copy_is_refused_by_name(hostile: Store, tmp_path: Path) -> None:
+def test_s52_verify_names_what_is_wrong_a_copy_is_refused_and_repair_saves_the_rest(
+    hostile: Store, tmp_path: Path
+) -> None:
+    found = hostile.verify(full=True)
+    assert not found.ok
+    assert any(problem.branch is not None and "continues" in problem.text for problem in found.details)
+    assert {problem.session for problem in found.details if problem.session} <= {"a", "b", "c"}
     with clew.open(tmp_path / "copy.db") as copy, pytest.raises(clew.CorruptError, match="branch"):
         clew.copy(hostile, copy)
-
-
-def test_s52_repair_saves_what_can_be_read(hostile: Store, tmp_path: Path) -> None:
-    report = hostile.repair(to=tmp_path / "new.db")
-    assert report.lost
+    assert hostile.repair(to=tmp_path / "new.db").lost
     with clew.open(tmp_path / "new.db") as new:
         assert [m["content"] for m in new.get("a").messages()] == ["a0", "a1", "a2"]
         assert [m["content"] for m in new.get("z").messages()] == ["z0", "z1 again"]
         assert new.verify(full=True).ok
 
 
-def test_s52_what_is_damaged_can_be_removed(hostile: Store) -> None:
+def test_s52_a_sweep_and_a_limit_on_messages_end_and_what_is_damaged_can_be_removed(hostile: Store) -> None:
+    hostile.set_retention(clew.Retention(message_age=timedelta(days=1), max_messages=2))
+    hostile.sweep()
+    assert hostile.get("z").messages()
     hostile.delete("c", purge=True)
     hostile.delete("b", purge=True)
     assert hostile.verify(full=True).ok
     assert hostile.get("a").tree().branches
-
-
-def test_s52_a_sweep_and_a_limit_on_messages_end(hostile: Store) -> None:
-    hostile.set_retention(clew.Retention(message_age=timedelta(days=1), max_messages=2))
-    hostile.sweep()
-    assert hostile.get("z").messages()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

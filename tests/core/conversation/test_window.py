@@ -34,6 +34,7 @@ from tests.core.messages.histories import (
     tool_result,
     tool_use,
 )
+from tests.support.rows import each_row
 
 ASK, MORE = says("user", "fix it"), says("user", "and now?")
 DONE = says("assistant", "done")
@@ -80,10 +81,7 @@ def context_of(
 # ── For any history and any budget ────────────────────────────────────────────────────────────────
 
 budgets = st.fixed_dictionaries(
-    {
-        "max_messages": st.none() | st.integers(1, 12),
-        "max_tokens": st.none() | st.integers(1, 50),
-    }
+    {"max_messages": st.none() | st.integers(1, 12), "max_tokens": st.none() | st.integers(1, 50)}
 )
 pins = st.sampled_from([[], [RULES], [RULES, ASK], [RULES, *STEP], [chat_call("z")]])
 
@@ -276,8 +274,8 @@ def test_an_empty_history_gives_an_empty_context() -> None:
     assert context.report.left_out == 0
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
-@pytest.mark.parametrize("name", ["max_messages", "max_tokens"])
+@each_row("value", [0, -1, True, 1.5, "9"])
+@each_row("name", ["max_messages", "max_tokens"])
 def test_a_budget_that_means_nothing_is_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidQueryError, match=name):
         ContextBuilder(**{name: value})

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -52,7 +50,7 @@ def test_a_change_wakes_whoever_waits_for_it(root: Path, watches: DirectoryWatch
     assert select.select([watches], [], [], 0)[0] == []
     append(root / "two/new.jsonl")
 
-    assert select.select([watches], [], [], 10)[0] == [watches]
+    assert select.select([watches], [], [])[0] == [watches]
     assert watches.changes().directories == {b"two"}
     assert select.select([watches], [], [], 0)[0] == []
 
@@ -116,8 +114,3 @@ def test_a_queue_that_cannot_be_made_leaves_nothing_open(root: Path, monkeypatch
     with pytest.raises(CannotWatchError):
         DirectoryWatches(str(root))
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_it_needs_nothing_of_snapshots() -> None:
-    program = "import sys, clew.core.directory_watch; sys.exit('clew.files' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

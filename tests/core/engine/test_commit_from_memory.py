@@ -10,6 +10,7 @@ import pytest
 
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
 from clew.backends.memory import MemoryBackend, MemoryTransaction
+from clew.core.engine import commit
 from clew.core.engine.commit import TRIES, Committer, Pending, repeatable
 from clew.errors import ConflictError, OutcomeUnknownError, StoreBusyError
 
@@ -143,7 +144,10 @@ def test_a_crowd_of_which_one_is_stale_is_committed_one_by_one(backend: Remember
     assert [pending.outcome() for pending in group] == [6, 7, 8]
 
 
-def test_who_is_always_overtaken_hears_of_it(backend: RememberingBackend) -> None:
+def test_who_is_always_overtaken_hears_of_it(
+    backend: RememberingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "PAUSE", 0)
     backend.stale_commits = TRIES + 1
 
     with pytest.raises(StoreBusyError, match=str(TRIES)):

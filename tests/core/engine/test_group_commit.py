@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,20 @@ from clew.backends.contract import Transaction
 from clew.core.engine.commit import Committer, Pending
 from tests.faults.crash.common import message, texts
 from tests.faults.crash.threads import crowd_of_tasks, crowd_of_threads, together
-from tests.faults.requirements import needs_strace
 from tests.support.children import call
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
 CROWD = 64
 
 
-@needs_strace
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize("crowd", [crowd_of_threads, crowd_of_tasks])
 def test_a_crowd_of_appends_shares_few_syncs(tmp_path: Path, crowd: Callable[..., Any]) -> None:
-    """Each sync takes 20 ms here, so that whoever comes meanwhile has come before it ends."""
+    """Each sync takes so long here that whoever comes meanwhile has come before it ends."""
     trace = tmp_path / "trace"
     strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-e", "trace=fdatasync,fsync"]
-    slowly = ["-e", "inject=fdatasync:delay_enter=20000"]
+    slowly = ["-e", "inject=fdatasync:delay_enter=100000"]
 
     before = call(crowd, str(tmp_path / "before.db"), 0, under=strace)
     without = len(_syncs(trace))
@@ -55,23 +56,51 @@ def group_behind(store: clew.Store, works: list[Callable[[Transaction], Any]]) -
 
     def keep_busy(_: Transaction) -> None:
         busy.set()
-        assert queued.wait(10)
+        queued.wait()
 
     pending = [Pending(work) for work in works]
     leader = threading.Thread(target=committer.run, args=(keep_busy,), daemon=True)
     leader.start()
-    assert busy.wait(10)
+    busy.wait()
     group = threading.Thread(target=committer.run_all, args=(pending,), daemon=True)
     group.start()
-    deadline = time.monotonic() + 10
-    while not committer._queue and time.monotonic() < deadline:
-        time.sleep(0)
+    until(lambda: committer._queue)
     queued.set()
-    leader.join(10)
-    group.join(10)
-    assert not leader.is_alive()
-    assert not group.is_alive()
+    leader.join()
+    group.join()
     return pending
+
+
+def test_a_crowd_that_comes_during_a_commit_is_committed_together(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads, each with an append of its own, while another one is at it: one transaction, one sync."""
+    session, committer, backend = store.session("s"), store._engine.committer, store._engine.backend
+    busy, queued, written = threading.Event(), threading.Event(), list[bool]()
+    write = backend.write
+
+    def counted(certain: bool = True) -> Any:
+        written.append(certain)
+        return write(certain)
+
+    def keep_busy(_: Transaction) -> None:
+        busy.set()
+        queued.wait()
+
+    monkeypatch.setattr(backend, "write", counted)
+    threads = [threading.Thread(target=committer.run, args=(keep_busy,))]
+    threads += [threading.Thread(target=session.append, args=(message(f"{n}"),)) for n in range(CROWD)]
+    threads[0].start()
+    busy.wait()
+    for thread in threads[1:]:
+        thread.start()
+    until(lambda: len(committer._queue) == CROWD)
+    queued.set()
+    for thread in threads:
+        thread.join()
+
+    assert len(written) == 2
+    assert sorted(texts(session), key=int) == [f"{n}" for n in range(CROWD)]
 
 
 def appending(session: clew.Session, *words: str, **options: Any) -> Callable[[Transaction], Any]:
@@ -85,8 +114,7 @@ def test_one_operation_that_is_refused_in_a_group_fails_alone(store: clew.Store)
     stale = a.head
 
     first, refused, last = group_behind(
-        store,
-        [appending(a, "one"), appending(a, "never", expect=stale), appending(b, "two", "three")],
+        store, [appending(a, "one"), appending(a, "never", expect=stale), appending(b, "two", "three")]
     )
 
     assert isinstance(refused.error, clew.HeadMovedError)
@@ -94,12 +122,12 @@ def test_one_operation_that_is_refused_in_a_group_fails_alone(store: clew.Store)
     assert (texts(a), texts(b)) == (["one"], ["two", "three"])
 
 
-@pytest.mark.parametrize("error", [RuntimeError("poison"), clew.ConflictError("late")], ids=["bug", "late"])
+@each_row("error", [RuntimeError("poison"), clew.ConflictError("late")])
 def test_an_operation_that_fails_after_it_wrote_does_not_harm_the_others(
     store: clew.Store, error: Exception
 ) -> None:
     """Its writes are undone, theirs are kept, and each of them is there once."""
-    a, b = store.session("a"), store.session("b")
+    a, b = store.create(), store.create()
     runs = []
 
     def poison(tx: Transaction) -> None:
@@ -141,7 +169,7 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
 
     def keep_busy(_: clew.Store) -> None:
         busy.set()
-        assert go_on.wait(10)
+        go_on.wait()
 
     def wait(timeout: float | None = None) -> bool:
         if threading.current_thread() is late:
@@ -162,17 +190,15 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
     late = threading.Thread(target=append_late)
     closing = threading.Thread(target=store.close)
     holding.start()
-    assert busy.wait(10)
+    busy.wait()
     session.append_nowait(message("taken"))
     late.start()
-    assert waits.wait(10)
+    waits.wait()
     closing.start()
-    while not background._stopping:
-        time.sleep(0)
+    until(lambda: background._stopping)
     go_on.set()
     for thread in (holding, late, closing):
-        thread.join(10)
-        assert not thread.is_alive()
+        thread.join()
 
     assert [type(outcome) for outcome in outcomes] == [clew.errors.StoreClosedError]
     with clew.open(store.location) as again:
@@ -193,11 +219,8 @@ def test_a_thread_that_cannot_be_started_costs_one_call(
         with pytest.raises(RuntimeError):
             session.append_nowait(message("never"))
     session.append_nowait(message("then"))
-    flushing = threading.Thread(target=store.flush, daemon=True)
-    flushing.start()
-    flushing.join(10)
+    store.flush()
 
-    assert not flushing.is_alive()
     assert texts(session) == ["then"]
 
 
@@ -214,18 +237,32 @@ def test_a_failure_is_told_once_whoever_flushes_meanwhile(store: clew.Store) -> 
 
     flushing = threading.Thread(target=flush)
 
+    class Asked(AbstractContextManager[None]):
+        """A lock that tells when the other thread wants it."""
+
+        lock, wanted = threading.Lock(), False
+
+        def __enter__(self) -> None:
+            self.wanted = threading.current_thread() is flushing
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+
     class Noted(list[BaseException]):
         def __iadd__(self, others: Any) -> Any:  # type: ignore[misc]
             self.extend(others)
             flushing.start()
-            flushing.join(0.2)  # it ends here, or waits until this is done
+            until(lambda: noting.wanted or not flushing.is_alive())  # it ends here, or has to wait
             return self
 
+    noting: Any = Asked()
+    engine._noting = noting
     engine._failures = Noted()
     failed: Pending[None] = Pending(lambda _: None)
     failed.error = RuntimeError("on purpose")
     engine._note_failures([failed])
-    flushing.join(10)
+    flushing.join()
     flush()
 
     assert told == [failed.error]

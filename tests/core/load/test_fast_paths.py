@@ -15,6 +15,7 @@ from clew.core.load.entries import _may_be_user, item_of, sealed
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.reading.jsonlines import read_lines
+from tests.support.rows import each_row
 
 BEGAN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -96,7 +97,7 @@ MESSAGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=str)
+@each_row("message", MESSAGES)
 def test_a_turn_of_the_user_is_the_same_by_the_quick_answer_and_by_the_shape(message: dict[str, Any]) -> None:
     item = item_of(entry("e1", None, message), 0) if message else None
     assert item is None or item.is_turn == is_user_turn(message)

@@ -17,6 +17,7 @@ from clew.core.load.lines import EXTENDED, _joined, cut, stored_lines
 from clew.core.log.lines import LineRecord, decode_lines, encode_lines
 from clew.errors import CorruptError
 from clew.model.source import SourceEntry, SourceEvent, SourceLine, SourceSession
+from tests.support.rows import each_row
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=80),
@@ -62,7 +63,7 @@ def test_of_another_shape_the_long_text_is_cut_out() -> None:
     assert _joined(text, cuts, lambda number: body) == raw
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         LineRecord(),

@@ -12,13 +12,7 @@ import pytest
 
 import clew
 from clew.core.load import load
-from clew.importers.contract import (
-    SourceCheckpoint,
-    SourceEntry,
-    SourceEvent,
-    SourceSession,
-    SourceUsage,
-)
+from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceSession, SourceUsage
 
 BEGAN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from clew.core.log import digest
 from clew.core.log.digest import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
 from clew.core.messages.validate import MAX_MESSAGE_BYTES
+from tests.support.rows import each_row
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -41,7 +42,7 @@ def test_a_small_body_stays_raw_and_is_not_even_copied() -> None:
     assert unpack(codec, blob) is body
 
 
-@pytest.mark.parametrize(("size", "codec"), [(THRESHOLD - 1, RAW), (THRESHOLD, ZSTD)])
+@each_row(("size", "codec"), [(THRESHOLD - 1, RAW), (THRESHOLD, ZSTD)])
 def test_the_threshold_is_the_first_size_that_is_compressed(size: int, codec: int) -> None:
     body = b" " * size
 
@@ -71,7 +72,7 @@ def test_base64_is_worth_compressing() -> None:
     assert body == unpack(codec, blob)
 
 
-@pytest.mark.parametrize(("size", "codec"), [(OBJECTS_THRESHOLD - 1, RAW), (OBJECTS_THRESHOLD, ZSTD)])
+@each_row(("size", "codec"), [(OBJECTS_THRESHOLD - 1, RAW), (OBJECTS_THRESHOLD, ZSTD)])
 def test_a_pack_of_objects_is_compressed_from_a_smaller_size_on(size: int, codec: int) -> None:
     assert codec == pack_objects(b" " * size)[0]
 
@@ -120,7 +121,7 @@ def test_the_frame_states_its_size_and_carries_no_checksum_of_its_own() -> None:
     assert not blob[4] & 0b100  # the checksum flag of the frame header: the record has a checksum already
 
 
-@pytest.mark.parametrize("codec", [-1, 2, 255])
+@each_row("codec", [-1, 2, 255])
 def test_an_unknown_codec_is_a_value_error_that_names_it(codec: int) -> None:
     with pytest.raises(ValueError, match=f"unknown codec {codec}"):
         unpack(codec, b"{}")
@@ -149,7 +150,7 @@ def damaged_frames() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", list(damaged_frames()))
+@each_row("name", list(damaged_frames()))
 def test_a_damaged_frame_is_a_value_error(name: str) -> None:
     with pytest.raises(ValueError, match="zstd frame"):
         unpack(ZSTD, damaged_frames()[name])
@@ -177,7 +178,7 @@ def test_the_checksum_is_xxh3_over_the_fields_and_the_blob_and_never_changes() -
     assert 8_295_656_829_063_711_357 == checksum(b'{"role":"user"}', 7, 1_700_000_000_000_000, 1, RAW, 2)
 
 
-@pytest.mark.parametrize("size", [1, 3, 8, 16, 17, 129, 241, 600])  # XXH3 has a way of its own for each
+@each_row("size", [1, 3, 8, 16, 17, 129, 241, 600])  # XXH3 has a way of its own for each
 def test_any_flipped_bit_of_the_blob_changes_the_checksum(size: int) -> None:
     blob = chat(size)[:size]
     expected = checksum(blob, 7, 1_700_000_000_000_000, 1, RAW, 0)
@@ -188,7 +189,7 @@ def test_any_flipped_bit_of_the_blob_changes_the_checksum(size: int) -> None:
         assert expected != checksum(bytes(flipped), 7, 1_700_000_000_000_000, 1, RAW, 0)
 
 
-@pytest.mark.parametrize("field", range(5), ids=["position", "time", "kind", "codec", "flags"])
+@each_row("field", range(5))
 def test_any_flipped_bit_of_a_field_changes_the_checksum(field: int) -> None:
     blob = chat(200)
     fields = [7, 1_700_000_000_000_000, 1, RAW, 0]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.log.digest import ROOT, batch_digest, entry_digest
+from tests.support.rows import each_row
 
 PARENT = bytes(range(32))
 BODY = b'{"role":"user","content":"hi"}'
@@ -57,7 +58,7 @@ def test_P17_different_entries_have_different_digests(
     assert (entry_digest(*one) == entry_digest(*other)) == (one == other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         (ROOT, 7, 1, TIME, 2, BODY),
@@ -68,13 +69,12 @@ def test_P17_different_entries_have_different_digests(
         (PARENT, 7, 1, TIME, 2, BODY + b" "),
         (PARENT, 1, 7, TIME, 2, BODY),
     ],
-    ids=["parent", "position", "kind", "time", "flags", "body", "swapped"],
 )
 def test_every_field_of_an_entry_is_in_its_digest(changed: tuple[bytes, int, int, int, int, bytes]) -> None:
     assert entry_digest(PARENT, 7, 1, TIME, 2, BODY) != entry_digest(*changed)
 
 
-@pytest.mark.parametrize("parent", [b"", bytes(31), bytes(33)], ids=len)
+@each_row("parent", [b"", bytes(31), bytes(33)])
 def test_a_parent_of_another_size_is_refused_not_cut_or_padded(parent: bytes) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         entry_digest(parent, 0, 0, 0, 0, BODY)

@@ -15,6 +15,7 @@ from clew.cli.text import clean
 from clew.core.maintenance import Maintenance, _log
 from clew.core.messages.text import escape_json, for_a_log, visible
 from clew.exporters.json import _safe
+from tests.support.rows import each_row
 
 ACTING = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
 ACTING += [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2064\u2066\u2069\u206a\u206f"]
@@ -28,7 +29,7 @@ LOGS: dict[str, Callable[[Any], None]] = {
 }
 
 
-@pytest.mark.parametrize("char", ACTING, ids=lambda char: f"U+{ord(char):04X}")
+@each_row("char", ACTING)
 def test_a_character_that_acts_is_shown_and_never_sent(char: str) -> None:
     assert char not in clean(f"a{char}b")
     assert char not in visible(f"a{char}b")

@@ -25,6 +25,7 @@ from clew.core.messages import codec
 from clew.core.messages.codec import Prepared, decode_json, encode_json, prepare
 from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.errors import InvalidEntryError
+from tests.support.rows import each_row
 
 # By number: some tools take all surrogates in a literal for the same character.
 HIGH = chr(0xD83D)
@@ -125,9 +126,7 @@ def test_the_value_of_a_plain_dict_is_the_callers_own_object() -> None:
     assert message is prepare(message).value
 
 
-@pytest.mark.parametrize(
-    "empty", [{}, {"content": ""}, {"content": []}, {"content": None}, {"content": " \n"}, {"": 0}]
-)
+@each_row("empty", [{}, {"content": ""}, {"content": []}, {"content": None}, {"content": " \n"}, {"": 0}])
 def test_I10_empty_things_are_accepted(empty: dict[str, Any]) -> None:
     assert_kept(prepare(empty), empty)
 
@@ -144,7 +143,7 @@ def test_I17_escapes_and_spaces_of_a_given_text_are_not_normalised() -> None:
 # I-01: surrogates
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (HIGH, "\ufffd"),
@@ -153,9 +152,8 @@ def test_I17_escapes_and_spaces_of_a_given_text_are_not_normalised() -> None:
         (LOW + HIGH, "\ufffd\ufffd"),
         (HIGH + HIGH + LOW, "\ufffd😀"),
     ],
-    ids=ascii,
 )
-@pytest.mark.parametrize("form", ["dict", "raw text", "escaped text", "escaped bytes"])
+@each_row("form", ["dict", "raw text", "escaped text", "escaped bytes"])
 def test_I01_a_lone_surrogate_is_replaced_and_flagged(text: str, expected: str, form: str) -> None:
     forms: dict[str, Any] = {
         "dict": {"content": [text]},
@@ -169,17 +167,13 @@ def test_I01_a_lone_surrogate_is_replaced_and_flagged(text: str, expected: str, 
     assert prepared.replaced
 
 
-@pytest.mark.parametrize(
-    "message", [{f"{LOW}k": 1}, '{"\\ude00k":1}', f'{{"{LOW}k":1}}', b'{"\\uDE00k":1}'], ids=ascii
-)
+@each_row("message", [{f"{LOW}k": 1}, '{"\\ude00k":1}', f'{{"{LOW}k":1}}', b'{"\\uDE00k":1}'])
 def test_I01_a_lone_surrogate_in_a_key_is_replaced_too(message: Any) -> None:
     assert Prepared(b'{"\xef\xbf\xbdk":1}', {"\ufffdk": 1}, True) == prepare(message)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a":"\\ud83d\\ude00"}', b'{"a":"\\uD83D\\uDE00"}', '{"a":"😀"}'], ids=ascii
-)
-@pytest.mark.parametrize("strict", [False, True])
+@each_row("text", ['{"a":"\\ud83d\\ude00"}', b'{"a":"\\uD83D\\uDE00"}', '{"a":"😀"}'])
+@each_row("strict", [False, True])
 def test_I01_a_pair_of_surrogate_escapes_is_a_normal_character(text: str | bytes, strict: bool) -> None:
     prepared = prepare(text, strict=strict)
 
@@ -188,15 +182,13 @@ def test_I01_a_pair_of_surrogate_escapes_is_a_normal_character(text: str | bytes
     assert not prepared.replaced
 
 
-@pytest.mark.parametrize(
-    "message", [{"a": f"x{HIGH}{LOW}"}, f'{{"a":"x{HIGH}{LOW}"}}', f'{{"a":"x{HIGH}\\ude00"}}'], ids=ascii
-)
+@each_row("message", [{"a": f"x{HIGH}{LOW}"}, f'{{"a":"x{HIGH}{LOW}"}}', f'{{"a":"x{HIGH}\\ude00"}}'])
 def test_I01_a_pair_of_surrogate_code_points_is_the_character_it_means_and_not_flagged(message: Any) -> None:
     assert Prepared('{"a":"x😀"}'.encode(), {"a": "x😀"}, False) == prepare(message)
     assert "$.a" == refused(message, strict=True).path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "path"),
     [
         ({"content": [{"text": "ok"}, {"text": "no" + HIGH}]}, "$.content[1].text"),
@@ -205,7 +197,6 @@ def test_I01_a_pair_of_surrogate_code_points_is_the_character_it_means_and_not_f
         (f'{{"content":["{HIGH}"]}}', "$.content[0]"),
         ({"x": {"k" + HIGH: 1}}, '$.x["k\\ud83d"]'),
     ],
-    ids=ascii,
 )
 def test_I01_strict_refuses_a_lone_surrogate_with_its_path(message: Any, path: str) -> None:
     error = refused(message, strict=True)
@@ -215,11 +206,7 @@ def test_I01_strict_refuses_a_lone_surrogate_with_its_path(message: Any, path: s
     str(error).encode()  # an error can be printed and logged
 
 
-@pytest.mark.parametrize(
-    "message",
-    [{HIGH: 1, LOW: 2}, '{"\\ud800":1,"\\ufffd":2}', {"\ufffd": 1, LOW: 2}],
-    ids=ascii,
-)
+@each_row("message", [{HIGH: 1, LOW: 2}, '{"\\ud800":1,"\\ufffd":2}', {"\ufffd": 1, LOW: 2}])
 def test_I01_keys_that_become_equal_by_the_replacement_are_refused(message: Any) -> None:
     assert "two keys equal" in refused(message).reason
 
@@ -253,7 +240,7 @@ def test_I01_encode_json_refuses_surrogates_unless_told_to_replace_them() -> Non
 # I-03 and I-12: characters that are only dangerous elsewhere
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "\0",
@@ -267,7 +254,6 @@ def test_I01_encode_json_refuses_surrogates_unless_told_to_replace_them() -> Non
         "\U0010ffff",
         "\ufffe",
     ],
-    ids=ascii,
 )
 def test_I03_I12_nul_control_bidi_and_odd_characters_are_kept(text: str) -> None:
     message = {text: text}
@@ -279,9 +265,7 @@ def test_I03_I12_nul_control_bidi_and_odd_characters_are_kept(text: str) -> None
 # I-04 to I-06: numbers
 
 
-@pytest.mark.parametrize(
-    ("number", "name"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")]
-)
+@each_row(("number", "name"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")])
 def test_I04_nan_and_infinity_are_refused_with_their_path(number: float, name: str) -> None:
     message = {"content": [{"a": 1.5}, {"score": [0.0, number]}]}
     for form in (message, json.dumps(message), json.dumps(message).encode()):
@@ -291,7 +275,7 @@ def test_I04_nan_and_infinity_are_refused_with_their_path(number: float, name: s
         assert error.reason.startswith(f"{name} is not JSON")
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1e400", "1.7976931348623159e308", "1e99999999999"])
+@each_row("number", ["1e400", "-1e400", "1.7976931348623159e308", "1e99999999999"])
 def test_I05_a_number_beyond_all_floats_is_refused_with_its_path(number: str) -> None:
     error = refused(f'{{"a":[0,{number}]}}')
 
@@ -299,9 +283,7 @@ def test_I05_a_number_beyond_all_floats_is_refused_with_its_path(number: str) ->
     assert number in error.reason
 
 
-@pytest.mark.parametrize(
-    "number", ["-0.0", "-0", "1.0", "1", "1e2", "1E+2", "1e-400", "0.1000000000000000055511", "0e999"]
-)
+@each_row("number", ["-0.0", "-0", "1.0", "1", "1e2", "1E+2", "1e-400", "0.1000000000000000055511", "0e999"])
 def test_I05_a_number_keeps_the_text_it_was_given_in(number: str) -> None:
     text = f'{{"a":{number}}}'
     prepared = prepare(text)
@@ -310,9 +292,7 @@ def test_I05_a_number_keeps_the_text_it_was_given_in(number: str) -> None:
     assert repr(json.loads(text)) == repr(prepared.value)
 
 
-@pytest.mark.parametrize(
-    "number", [2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**30, 10**4300 - 1, 1 - 10**4299]
-)
+@each_row("number", [2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**30, 10**4300 - 1, 1 - 10**4299])
 def test_I06_large_integers_are_kept_exactly(number: int) -> None:
     assert_kept(prepare({"a": number}), {"a": number})
     assert_kept(prepare(f'{{"a":{number}}}'), {"a": number})
@@ -352,7 +332,7 @@ def test_I06_where_python_allows_fewer_digits_the_integer_is_refused_not_lost(
 # I-07: keys
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "key"),
     [
         ('{"a":1,"a":2}', "$", "a"),
@@ -392,7 +372,7 @@ class Colour(enum.StrEnum):
     RED = "red"
 
 
-@pytest.mark.parametrize("key", [1, 1.5, True, None, b"a", (1,), Text("a"), Colour.RED], ids=repr)
+@each_row("key", [1, 1.5, True, None, b"a", (1,), Text("a"), Colour.RED])
 def test_I07_a_key_that_is_no_string_is_refused_with_the_path_of_its_object(key: Any) -> None:
     error = refused({"a": [{"b": 1, key: 2}]})
 
@@ -403,7 +383,7 @@ def test_I07_a_key_that_is_no_string_is_refused_with_the_path_of_its_object(key:
 # I-08: depth
 
 
-@pytest.mark.parametrize("levels", [1, 2, MAX_DEPTH - 1, MAX_DEPTH])
+@each_row("levels", [1, 2, MAX_DEPTH - 1, MAX_DEPTH])
 def test_I08_up_to_200_levels_are_accepted(levels: int) -> None:
     message = nested(levels)
 
@@ -412,7 +392,7 @@ def test_I08_up_to_200_levels_are_accepted(levels: int) -> None:
     assert_kept(prepare(json.dumps(message, indent=1)), message)
 
 
-@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 500, 990, 1100, 9000, 100_000])
+@each_row("levels", [MAX_DEPTH + 1, 500, 990, 1100, 9000, 100_000])
 def test_I08_deeper_is_refused_with_the_path_and_never_exhausts_the_stack(levels: int) -> None:
     expected = "$.a" + "[0]" * (MAX_DEPTH - 1)
     for form in (nested(levels), nested_text(levels), nested_text(levels).encode()):
@@ -515,7 +495,7 @@ def test_I09_the_limit_is_in_bytes_not_in_characters() -> None:
     assert "67108864 bytes" in refused({"a": "é" * (MAX_MESSAGE_BYTES // 2)}).reason
 
 
-@pytest.mark.parametrize("leaf", [1, "x" * 1000], ids=["numbers", "strings"])
+@each_row("leaf", [1, "x" * 1000])
 def test_I09_lists_of_lists_of_the_same_lists_are_refused_before_they_fill_the_memory(leaf: Any) -> None:
     value: Any = [leaf] * 100
     for _ in range(20):
@@ -623,7 +603,7 @@ OTHERS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "reason"), OTHERS, ids=[reason.split()[0] for _, reason in OTHERS])
+@each_row(("value", "reason"), OTHERS)
 def test_I13_other_types_are_refused_with_path_name_and_advice(value: Any, reason: str) -> None:
     error = refused({"content": [0, {"x": value}]})
 
@@ -633,7 +613,7 @@ def test_I13_other_types_are_refused_with_path_name_and_advice(value: Any, reaso
     assert reason == caught.value.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         collections.OrderedDict(b=1, a=[2]),
@@ -645,7 +625,6 @@ def test_I13_other_types_are_refused_with_path_name_and_advice(value: Any, reaso
         {"x": types.MappingProxyType({"b": collections.OrderedDict(z=1, a=2)})},
         {"x": Items([1, {"a": []}])},
     ],
-    ids=repr,
 )
 def test_I13_mappings_and_lists_of_other_types_are_copied_when_plain_in_content(message: Any) -> None:
     prepared = prepare(message)
@@ -663,9 +642,8 @@ def test_I13_a_mapping_with_something_else_inside_is_refused_with_the_path() -> 
 # What is no message
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["hello", "", " ", "12", '"quoted"', "[1, 2]", "null", "hello {}", b"hi", b"[]", "[" * 5000, HIGH],
+@each_row(
+    "text", ["hello", "", " ", "12", '"quoted"', "[1, 2]", "null", "hello {}", b"hi", b"[]", "[" * 5000, HIGH]
 )
 def test_a_text_that_is_no_json_object_gets_the_advice_for_plain_text(text: str | bytes) -> None:
     error = refused(text)
@@ -676,7 +654,7 @@ def test_a_text_that_is_no_json_object_gets_the_advice_for_plain_text(text: str 
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "reason"),
     [
         (None, "not NoneType"),
@@ -688,7 +666,6 @@ def test_a_text_that_is_no_json_object_gets_the_advice_for_plain_text(text: str 
         (Model(), r"\.model_dump"),
         ({"a"}, "use a list"),
     ],
-    ids=lambda case: type(case).__name__,
 )
 def test_a_message_of_another_type_is_refused_with_advice(message: Any, reason: str) -> None:
     with pytest.raises(InvalidEntryError, match=reason) as caught:
@@ -697,7 +674,7 @@ def test_a_message_of_another_type_is_refused_with_advice(message: Any, reason: 
     assert "$" == caught.value.path
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '{"a":1,}',
@@ -719,7 +696,6 @@ def test_a_message_of_another_type_is_refused_with_advice(message: Any, reason: 
         '{"a":"\0"}',
         "{" * 5000,
     ],
-    ids=ascii,
 )
 def test_invalid_json_and_garbage_behind_it_are_refused(text: str) -> None:
     for form in (text, text.encode()):
@@ -738,7 +714,7 @@ def test_what_only_msgspec_refuses_is_refused_with_its_words(monkeypatch: pytest
     assert "not valid JSON: some new rule" == refused("{}").reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         (b'{"a":"\xff"}', "not valid UTF-8 at byte 6"),
@@ -752,7 +728,6 @@ def test_what_only_msgspec_refuses_is_refused_with_its_words(monkeypatch: pytest
         ("{}".encode("utf-32"), "UTF-32"),
         ("{}".encode("utf-32-be"), "UTF-32"),
     ],
-    ids=ascii,
 )
 def test_I18_text_that_is_not_utf8_without_a_mark_is_refused(text: str | bytes, reason: str) -> None:
     assert reason in refused(text).reason
@@ -761,7 +736,7 @@ def test_I18_text_that_is_not_utf8_without_a_mark_is_refused(text: str | bytes, 
 # Paths
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "step"),
     [
         ("text", ".text"),
@@ -774,7 +749,6 @@ def test_I18_text_that_is_not_utf8_without_a_mark_is_refused(text: str | bytes, 
         ("\x1b[31m", '["\\u001b[31m"]'),
         ("k" * 500, "." + "k" * 59 + "…"),
     ],
-    ids=ascii,
 )
 def test_paths_quote_keys_that_are_no_identifiers(key: str, step: str) -> None:
     assert f"$.a{step}[1]" == refused({"a": {key: [0, math.nan]}}).path
@@ -825,7 +799,7 @@ def test_the_path_leads_to_the_offender_wherever_it_is(message: dict[str, Any], 
 # encode_json
 
 
-@pytest.mark.parametrize("value", [None, True, 0, -0.0, "", "text", [], {}, [[]], 10**50])
+@each_row("value", [None, True, 0, -0.0, "", "text", [], {}, [[]], 10**50])
 def test_encode_json_takes_any_json_value_at_the_top(value: Any) -> None:
     assert repr(value) == repr(decode_json(encode_json(value)))
 

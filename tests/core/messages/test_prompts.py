@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from clew.core.messages.dialects import prompt_of
 from clew.core.messages.text import own_words
 from clew.model import Json
+from tests.support.rows import each_row
 
 DETAILS = "<environment_details>\n# Files\na.py\n</environment_details>"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("plain", "plain"),
@@ -43,7 +42,7 @@ def test_the_words_of_the_person_are_what_is_left(text: str, words: str) -> None
     assert prompt_of({"role": "user", "content": text}) == words
 
 
-@pytest.mark.parametrize("result", ["denied\n<feedback>\nuse b\n</feedback>", "ok"])
+@each_row("result", ["denied\n<feedback>\nuse b\n</feedback>", "ok"])
 def test_a_remark_inside_the_result_of_a_tool_is_found(result: str) -> None:
     for content in (result, [{"type": "text", "text": result}]):
         block: Json = {"type": "tool_result", "tool_use_id": "c", "content": content}
@@ -51,9 +50,7 @@ def test_a_remark_inside_the_result_of_a_tool_is_found(result: str) -> None:
         assert prompt_of(message) == ("use b" if "feedback" in result else "")
 
 
-@pytest.mark.parametrize(
-    "many", ["<environment_details>", "<environment_details", "<task>", "<task>\n</task>"]
-)
+@each_row("many", ["<environment_details>", "<environment_details", "<task>", "<task>\n</task>"])
 def test_a_text_made_of_tags_is_looked_through_once_for_each(many: str) -> None:
     """With a search from every tag to the end of the text this would not come to an end."""
     text = "</" + many * 200_000

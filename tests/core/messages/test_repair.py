@@ -6,7 +6,6 @@ import copy
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +39,7 @@ from tests.core.messages.histories import (
     tool_result,
     tool_use,
 )
+from tests.support.rows import each_named_row, each_row
 
 HI = says("user", "hi")
 BYE = says("user", "bye")
@@ -56,43 +56,38 @@ def same_objects(left: History, right: History) -> bool:
 # ── The judge of these tests can say no ───────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     "history",
-    [
-        pytest.param([chat_call("a")], id="chat: a call without a result"),
-        pytest.param([chat_result("a")], id="chat: a result without a call"),
-        pytest.param([chat_call("a"), HI, chat_result("a")], id="chat: a late result"),
-        pytest.param([chat_call("a"), chat_result("a"), chat_result("a")], id="chat: a result twice"),
-        pytest.param([chat_call("a", "b"), chat_result("a"), HI], id="chat: one of two results"),
-        pytest.param([item_call("a")], id="responses: a call without a result"),
-        pytest.param([item_result("a"), item_call("a")], id="responses: the result before the call"),
-        pytest.param(
-            [item_call("a"), item_result("a", "custom_tool_call_output")], id="responses: wrong kind"
-        ),
-        pytest.param([reasoning(), HI], id="responses: reasoning that leads to nothing"),
-        pytest.param([blocks("assistant", tool_use("a")), HI], id="anthropic: a call without a result"),
-        pytest.param([blocks("user", tool_result("a"))], id="anthropic: a result without a call"),
-        pytest.param(
-            [blocks("assistant", tool_use("a")), blocks("user", text_block("hm"), tool_result("a"))],
-            id="anthropic: text before the result",
-        ),
-        pytest.param(
-            [blocks("assistant", tool_use("a"), tool_use("a")), blocks("user", *[tool_result("a")] * 2)],
-            id="anthropic: one id twice in a turn",
-        ),
-        pytest.param([blocks("assistant", gg_use("a")), HI], id="ggcode: a call without a result"),
-        pytest.param([blocks("assistant", search("a")), HI], id="anthropic: a search without a result"),
-        pytest.param([blocks("assistant", search_result("a"))], id="anthropic: a result without a search"),
-        pytest.param([parts("model", function_call("f"))], id="gemini: a call without a result"),
-        pytest.param(
-            [
-                parts("model", function_call("f"), function_call("g")),
-                parts("user", function_response("f")),
-                parts("user", function_response("g")),
-            ],
-            id="gemini: results in two messages",
-        ),
-    ],
+    {
+        "chat: a call without a result": [chat_call("a")],
+        "chat: a result without a call": [chat_result("a")],
+        "chat: a late result": [chat_call("a"), HI, chat_result("a")],
+        "chat: a result twice": [chat_call("a"), chat_result("a"), chat_result("a")],
+        "chat: one of two results": [chat_call("a", "b"), chat_result("a"), HI],
+        "responses: a call without a result": [item_call("a")],
+        "responses: the result before the call": [item_result("a"), item_call("a")],
+        "responses: wrong kind": [item_call("a"), item_result("a", "custom_tool_call_output")],
+        "responses: reasoning that leads to nothing": [reasoning(), HI],
+        "anthropic: a call without a result": [blocks("assistant", tool_use("a")), HI],
+        "anthropic: a result without a call": [blocks("user", tool_result("a"))],
+        "anthropic: text before the result": [
+            blocks("assistant", tool_use("a")),
+            blocks("user", text_block("hm"), tool_result("a")),
+        ],
+        "anthropic: one id twice in a turn": [
+            blocks("assistant", tool_use("a"), tool_use("a")),
+            blocks("user", *[tool_result("a")] * 2),
+        ],
+        "ggcode: a call without a result": [blocks("assistant", gg_use("a")), HI],
+        "anthropic: a search without a result": [blocks("assistant", search("a")), HI],
+        "anthropic: a result without a search": [blocks("assistant", search_result("a"))],
+        "gemini: a call without a result": [parts("model", function_call("f"))],
+        "gemini: results in two messages": [
+            parts("model", function_call("f"), function_call("g")),
+            parts("user", function_response("f")),
+            parts("user", function_response("g")),
+        ],
+    },
 )
 def test_the_judge_finds_the_fault_and_the_repair_mends_it(history: History) -> None:
     outcome = repair(history)
@@ -296,7 +291,7 @@ def test_the_missing_output_comes_after_the_run_of_calls() -> None:
     assert outcome[1:5] == [item_call("a"), item_call("b"), added, item_result("b")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "output"),
     [
         ("function_call", "function_call_output"),
@@ -453,7 +448,7 @@ def test_a_search_that_was_cut_off_gets_an_error_in_its_message() -> None:
     assert outcome[1] == blocks("assistant", search("s"), added, text_block("so"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "result"),
     [
         ({"type": "mcp_tool_use", "id": "m", "name": "f", "server_name": "s"}, "mcp_tool_result"),
@@ -549,7 +544,7 @@ def test_a_gemini_call_that_was_cut_off_gets_an_error_in_its_own_spelling() -> N
 # ── The open end ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_row(
     "tail",
     [
         [chat_call("a", "b"), chat_result("a")],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from tests.core.messages.histories import (
     tool_result,
     tool_use,
 )
+from tests.support.rows import each_row
 
 USER = says("user", "go on")
 
@@ -35,7 +35,7 @@ def waiting(*history: dict[str, Any]) -> list[str | None]:
     return [call.id or call.name for call in found]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("history", "found"),
     [
         ([], []),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from clew.core.redact.redactor import Redactor
 from tests.core.redact.corpus_reader import Sample, harmless, with_secrets
+from tests.support.rows import each_row
 
 KNOWN_MISSES = {"prose: login with ann", "pgpass: db.example.com", "wif: AGE or WIF: 5N"}
 """What no rule finds: nothing but its place in a sentence or a line says what it is."""
@@ -47,7 +46,7 @@ def test_only_the_known_misses_are_missed() -> None:
     assert [sample.text for sample in _misses() if not _is_known(sample)] == []
 
 
-@pytest.mark.parametrize("text", harmless(), ids=lambda text: text[:30].encode("ascii", "replace").decode())
+@each_row("text", harmless())
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert Redactor().text(text, "corpus") == text
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +36,7 @@ from clew.core.retention.rules import (
     verdict_on,
 )
 from clew.model import Retention
+from tests.support.rows import each_row
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -63,13 +63,13 @@ def verbs(row: SessionRow, rules: Retention, details: Details | None = None, **m
 ANCHOR = Anchor(NOW, 7 * HOUR, "boot")
 
 
-@pytest.mark.parametrize("wrong", [-400 * DAY, -DAY, -TOLERANCE - 1, TOLERANCE + 1, DAY, 400 * DAY])
+@each_row("wrong", [-400 * DAY, -DAY, -TOLERANCE - 1, TOLERANCE + 1, DAY, 400 * DAY])
 def test_f25_a_clock_that_jumped_is_not_believed(wrong: int) -> None:
     """The time that passed is that of the clock which nobody can set."""
     assert trusted_time(Now(NOW + HOUR + wrong, 8 * HOUR, "boot"), ANCHOR) == NOW + HOUR
 
 
-@pytest.mark.parametrize("drift", [-TOLERANCE, -1, 0, 1, TOLERANCE])
+@each_row("drift", [-TOLERANCE, -1, 0, 1, TOLERANCE])
 def test_slow_drift_corrects_itself(drift: int) -> None:
     assert trusted_time(Now(NOW + HOUR + drift, 8 * HOUR, "boot"), ANCHOR) == NOW + HOUR + drift
 
@@ -102,7 +102,7 @@ def test_p22_without_rules_nothing_is_ever_due() -> None:
             assert (verdict.steps, verdict.due) == ((), NOT_DUE)
 
 
-@pytest.mark.parametrize("details", [Details(), Details(tags=("keep",)), Details(expires=1, idle=1)])
+@each_row("details", [Details(), Details(tags=("keep",)), Details(expires=1, idle=1)])
 def test_what_is_held_is_left_alone_and_looked_at_again_soon(details: Details) -> None:
     row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING, fence=5)
     verdict = verdict_on(row, details, EVERYTHING, NOW, held=True, silent=True)
@@ -120,7 +120,7 @@ def test_a_deserted_run_is_interrupted_and_nothing_else() -> None:
     assert verbs(row, EVERYTHING) == ["interrupt"]
 
 
-@pytest.mark.parametrize("row", [session(9 * DAY, 9 * DAY), session(9 * DAY, 9 * DAY, deleted=NOW - 9 * DAY)])
+@each_row("row", [session(9 * DAY, 9 * DAY), session(9 * DAY, 9 * DAY, deleted=NOW - 9 * DAY)])
 def test_a_tag_exempts_from_every_rule(row: SessionRow) -> None:
     assert verbs(row, EVERYTHING, Details(tags=("x", "keep")), silent=True) == []
     assert verbs(row, EVERYTHING, Details(tags=("x",)), silent=True) != []
@@ -133,7 +133,7 @@ def test_the_moment_itself_is_late_enough_and_the_one_before_is_not() -> None:
     assert (early.steps, early.due) == ((), NOW + 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("details", "expected"),
     [
         (Details(), NOW + HOUR),  # lifetime: created 23 hours ago
@@ -219,7 +219,7 @@ def test_a_session_in_which_somebody_spoke_is_not_due_for_silence() -> None:
 RESULT = {"type": "tool_result", "tool_use_id": "1", "content": "words"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"role": "user", "content": "hi"},
@@ -240,7 +240,7 @@ def test_what_may_be_a_human_is_one(message: dict[str, Any]) -> None:
     assert may_be_speech(message)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"role": "user", "content": ""},
@@ -297,9 +297,7 @@ def places(made: list[BranchRow], view: View) -> list[tuple[int, int]]:
 
 
 @given(views())
-def test_what_goes_is_what_some_view_can_spare_and_none_needs(
-    drawn: Drawn,
-) -> None:
+def test_what_goes_is_what_some_view_can_spare_and_none_needs(drawn: Drawn) -> None:
     made, paths = drawn
     spared: set[tuple[int, int]] = set()
     needed: set[tuple[int, int]] = set()

@@ -17,6 +17,7 @@ from clew.core.search.search import Cursor, make_cursor, read_cursor, score
 from clew.errors import InvalidQueryError
 from clew.store import Store
 from tests.faults.crash.common import quick_directory
+from tests.support.rows import each_row
 
 PIECES = [
     "a",
@@ -132,7 +133,7 @@ def test_what_matches_has_an_excerpt_with_marks_inside_it(text: str, asked: str)
         assert ends[-1] <= len(found.text)
 
 
-@pytest.mark.parametrize("between", [" ", "\n", " \u2014 "], ids=["spaces", "lines", "not ASCII"])
+@each_row("between", [" ", "\n", " \u2014 "])
 def test_a_hit_far_inside_a_long_text_is_shown_with_what_surrounds_it(between: str) -> None:
     text = between.join(["blast"] * 3000 + ["here", "is", "getLastName", "now"] + ["else"] * 3000)
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from clew.core.streams.usage import amount_of, units_of
 from clew.errors import InvalidError
+from tests.support.rows import each_row
 
 AMOUNTS = st.integers(0, 10**18 - 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("amount", "units"),
     [
         (0, 0),
@@ -32,7 +33,6 @@ AMOUNTS = st.integers(0, 10**18 - 1)
         ("0.5" + "0" * 5000, 5 * 10**11),
         (" 2.5 ", 25 * 10**11),
     ],
-    ids=lambda value: repr(value)[:25],
 )
 def test_an_amount_is_a_whole_number_of_units(amount: Any, units: int) -> None:
     assert units_of(amount) == units
@@ -51,7 +51,7 @@ def test_sums_beyond_the_largest_amount_are_exact(parts: list[int]) -> None:
     assert int("".join(map(str, digits))) * 10 ** (12 + int(exponent)) == sum(parts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("units", "text"),
     [(0, "0"), (10**12, "1"), (5 * 10**11, "0.5"), (12 * 10**12, "12"), (100 * 10**12, "100"), (1, "1E-12")],
 )
@@ -59,7 +59,7 @@ def test_an_amount_is_shown_without_needless_zeros(units: int, text: str) -> Non
     assert str(amount_of(units)) == text
 
 
-@pytest.mark.parametrize("amount", [0.1, 1.0, float("nan"), True, False, None, b"1", [1], 1j], ids=repr)
+@each_row("amount", [0.1, 1.0, float("nan"), True, False, None, b"1", [1], 1j])
 def test_a_float_is_no_money(amount: Any) -> None:
     """Nor is a bool, nor anything else that is no Decimal, int or text."""
     with pytest.raises(InvalidError, match="never a float") as caught:
@@ -67,7 +67,7 @@ def test_a_float_is_no_money(amount: Any) -> None:
     assert repr(amount) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "amount",
     [
         "NaN", "sNaN", "Infinity", "-Infinity", Decimal("NaN"), Decimal("-Infinity"),
@@ -76,7 +76,6 @@ def test_a_float_is_no_money(amount: Any) -> None:
         "0.0000000000001", Decimal("1e-13"), "0.1234567890123",
         1_000_000, -1_000_000, "1e6", Decimal("1000000.0"), "1E+99999999", Decimal("Infinity"),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_an_amount_that_can_not_be_kept_is_refused(amount: Any) -> None:
     """I-04: not a number, negative, finer than a unit, too large; the message names it."""
@@ -86,11 +85,7 @@ def test_an_amount_that_can_not_be_kept_is_refused(amount: Any) -> None:
     assert repr(amount) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "amount",
-    [10**5000, -(10**5000), "9" * 5000, "0." + "1" * 5000],
-    ids=["int", "negative", "text", "places"],
-)
+@each_row("amount", [10**5000, -(10**5000), "9" * 5000, "0." + "1" * 5000])
 def test_an_endless_amount_is_refused_with_a_short_message(amount: Any) -> None:
     """I-06: Python would not even print it."""
     with pytest.raises(InvalidError) as caught:

@@ -19,6 +19,7 @@ from genai_prices.data import providers
 from clew.core.streams import price_list, price_source, prices
 from clew.core.streams.price_list import Tokens, fits
 from tests.support.effort import spread
+from tests.support.rows import each_row, named
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = price_list.read((Path(price_list.__file__).with_suffix(".json")).read_bytes())
@@ -34,7 +35,7 @@ def test_the_list_that_is_shipped_is_what_the_tool_writes() -> None:
     """After an update of the package: python tools/price_list.py."""
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r}); import price_list as tool"
     check = "raise SystemExit(tool.PLACE.read_bytes() != tool.written())"
-    done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", f"{code}; {check}"], check=False)
     assert done.returncode == 0
 
 
@@ -47,17 +48,26 @@ def names_in(clause: Any) -> Iterator[str]:
         yield from names_in(part)
 
 
-@pytest.mark.parametrize("provider", [pytest.param(one, id=one.id) for one in providers])
-def test_every_model_costs_what_the_package_says(provider: Any) -> None:
-    """By all names of each model, with and without the name of its seller."""
-    choice = random.Random(provider.id)
-    asked = [
-        (name, at) for model in provider.models for name in (model.id, *names_in(model.match)) for at in TIMES
-    ]
-    for name, at in spread(asked, 200):
+def test_every_model_costs_what_the_package_says() -> None:
+    """By all names of each model, with and without the name of its seller. It takes a second: ten thousand
+    questions, of which the package answers half."""
+    for provider in providers:
+        asked = [
+            (name, at)
+            for model in provider.models
+            for name in (model.id, *names_in(model.match))
+            for at in TIMES
+        ]
+        with named(provider.id):
+            check_prices(provider.id, spread(asked, 200))
+
+
+def check_prices(provider: str, asked: list[tuple[str, datetime]]) -> None:
+    choice = random.Random(provider)
+    for name, at in asked:
         prompt = choice.choice([1_000, 150_000, 250_000, 500_000])
         tokens = Tokens(prompt, 777, prompt // 3, prompt // 5, 20, prompt // 9)
-        for vendor in (provider.id, None):
+        for vendor in (provider, None):
             model = price_list.find(SHIPPED, name, vendor, None)
             told = None if model is None else price_list.cost_of(model, tokens, at, None)
             expected = said_by_package(name, vendor, tokens, at)
@@ -85,7 +95,7 @@ def said_by_package(name: str, vendor: str | None, tokens: Tokens, at: datetime)
         return None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "yes", "no"),
     [
         ("=gpt", "gpt", "gpt-4"),
@@ -118,8 +128,9 @@ def test_a_newer_package_is_asked_instead(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("loaded_anew")
-@pytest.mark.parametrize("version", [None, (0, 1), SHIPPED.version])
+@each_row("version", [None, (0, 1), SHIPPED.version])
 def test_an_older_package_is_not(monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...] | None) -> None:
+    prices.load.cache_clear()
     monkeypatch.setattr(price_source, "installed", lambda: version)
     monkeypatch.setattr(price_source, "converted", lambda: pytest.fail("it was asked"))
     assert prices.load() == SHIPPED

@@ -1,7 +1,4 @@
-"""When a watcher looks: after commits, not without a reason, and far enough back.
-
-Who hears nothing waits 1000 seconds here: such a test ends by its time-out.
-"""
+"""When a watcher looks: after commits, not without a reason, and far enough back."""
 
 from __future__ import annotations
 
@@ -14,14 +11,22 @@ import clew
 from clew.backends.contract import Reader
 from clew.backends.sqlite import SqliteBackend
 from clew.core.log.rows import Listed, SessionQuery
-from clew.core.streams import watch
-from clew.core.streams.watch import MANY, SHORT_SLACK, SHORTEST_SLACK, Watcher
+from clew.core.streams.watch import FULL_AFTER, MANY, SHORT_SLACK, SHORTEST_SLACK, Watcher
 from clew.store import Store
 from clew.testing.backend.base import say
 
 LONG = 1000.0
+A_BIT = 0.01
 SECOND = 1_000_000
-pytestmark = pytest.mark.timeout(60)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -30,67 +35,63 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "FULL_AFTER", 0.05)
-    monkeypatch.setattr(watch, "FULL_SHARE", 0)
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
-def settle(watcher: Watcher) -> list[str]:
-    """Look until there is no reason to; what it told."""
+def settle(watcher: Watcher, clock: Clock) -> list[str]:
+    """Look until there is no reason to, not even after a while; what it told."""
     told: list[str] = []
-    while watcher.pause(0.5):
+    for _ in range(20):
+        if not watcher.pause(A_BIT):
+            return told
         told += [change.session for change in watcher.look()]
-    return told
+        clock.now += 2 * FULL_AFTER
+    raise AssertionError("it looks without end")
 
 
-def test_without_a_commit_there_is_no_look(store: Store) -> None:
-    watcher = Watcher(store._engine, None, LONG)
-    settle(watcher)
-
-    assert not watcher.pause(0.2)
-
-
-def test_after_a_commit_it_looks_and_after_that_it_is_quiet_again(store: Store) -> None:
-    watcher = Watcher(store._engine, None, LONG)
-    settle(watcher)
+def test_after_a_commit_it_looks_and_without_one_it_does_not(store: Store, clock: Clock) -> None:
+    watcher = Watcher(store._engine, None, LONG, clock)
+    settle(watcher, clock)
+    assert not watcher.pause(A_BIT)
     say(store.session("s"), "x")
 
-    assert settle(watcher) == ["s"]
-    assert not watcher.pause(0.2)
+    assert settle(watcher, clock) == ["s"]
+    assert not watcher.pause(A_BIT)
 
 
-def test_what_nothing_told_of_is_found_when_it_is_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nothing_told_of_is_found_when_it_is_time(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A writer may be killed right behind its commit, before it could tell."""
     backend = store._engine.backend
     assert isinstance(backend, SqliteBackend)
-    watcher = Watcher(store._engine, None, 0.3)
-    while watcher.pause(0.1):
-        watcher.look()
+    watcher = Watcher(store._engine, None, LONG, clock)
+    settle(watcher, clock)
     monkeypatch.setattr(backend._connections, "_ask", lambda: backend._connections._answer)
     say(store.session("s"), "x")
-    told: list[str] = []
-    while not told:
-        watcher.pause(LONG)
-        told = [change.session for change in watcher.look()]
+    assert not watcher.pause(A_BIT)
+    clock.now += LONG
 
-    assert told == ["s"]
+    assert settle(watcher, clock) == ["s"]
 
 
-def test_a_writer_that_waited_long_for_its_turn_is_not_passed_over(tmp_path: Path) -> None:
-    """Its time lies before what was seen already: the look that goes back all the way finds it."""
+def test_a_writer_that_waited_long_for_its_turn_is_not_passed_over(tmp_path: Path, clock: Clock) -> None:
+    """It took the time before, so what it writes is older than what was seen already: the look that goes
+    back all the way finds it. The same for one whose clock is behind."""
     now = 1_800_000_000 * SECOND
     path = tmp_path / "clew.db"
     with (
         Store(SqliteBackend(path), clock=lambda: now) as ahead,
         Store(SqliteBackend(path), clock=lambda: now - 30 * SECOND) as behind,
     ):
-        watching = ahead.watch(every=LONG)
+        watcher = Watcher(ahead._engine, None, LONG, clock)
         ahead.session("ahead")
-        assert next(watching).session == "ahead"
+        assert settle(watcher, clock) == ["ahead"]
         behind.session("behind")
 
-        assert next(watching).session == "behind"
+        assert settle(watcher, clock) == ["behind"]
 
 
 def test_a_look_after_a_commit_does_not_read_all_that_were_active_in_the_last_minute(

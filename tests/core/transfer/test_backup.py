@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import clew
-from tests.core.transfer.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
+from tests.core.transfer.kinds import KINDS, Open
 from tests.support.stores import dump, say, wander, with_files
 
 
 @pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open(address(request.param, tmp_path, "store")) as store:
-        yield store
+def store(request: pytest.FixtureRequest, stores: Open) -> clew.Store:
+    return stores(request.param)
 
 
 def test_a_backup_holds_everything(store: clew.Store, tmp_path: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,86 +18,26 @@ from clew.core.transfer import source as reading
 from clew.core.transfer import write as writing
 from clew.core.transfer.source import Source
 from clew.model.transfer import CopyProgress, CopyReport
-from tests.backends.postgres.servers.cluster import drop_schema
-from tests.support.effort import THOROUGH
+from tests.core.transfer.kinds import KINDS, OTHERS, ROUND, Open
+from tests.support.rows import each_row
 from tests.support.stores import dump, say, wander, with_files
 
-KINDS = ["memory", "sqlite", "jsonl", "postgresql"]
-Open = Callable[[str], clew.Store]
 
-
-class Server:
-    """The PostgreSQL of this run, and the schemas in it that a test has used."""
-
-    url = ""
-    schemas: ClassVar[list[str]] = []
-
-
-@pytest.fixture(scope="session")
-def _server(postgres_url: str) -> None:
-    Server.url = postgres_url
-
-
-@pytest.fixture(autouse=True)
-def server(_server: None) -> Iterator[None]:
-    """For every module with `address`: nothing stays in the database."""
-    yield
-    while Server.schemas:
-        drop_schema(Server.url, Server.schemas.pop())
-
-
-def address(kind: str, directory: Path, name: str) -> str:
-    """A new backend is one line here."""
-    schema = f"clew_{blake3(f'{directory}/{name}'.encode()).hexdigest(8)}"
-    if kind == "postgresql":
-        Server.schemas.append(schema)
-    return {
-        "memory": "memory:",
-        "sqlite": f"sqlite:///{directory}/{name}.db",
-        "jsonl": f"jsonl:///{directory}/{name}",
-        "postgresql": f"{Server.url}?schema={schema}&scrub=full",  # else a vacuum keeps the space
-    }[kind]
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Iterator[Open]:
-    """Opens new stores of a kind; closes them at the end."""
-    opened: list[clew.Store] = []
-
-    def open(kind: str) -> clew.Store:
-        opened.append(clew.open(address(kind, tmp_path, f"store-{len(opened)}")))
-        return opened[-1]
-
-    yield open
-    for store in opened:
-        store.close()
-
-
-@pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a small tree takes many transactions."""
-    monkeypatch.setattr(writing, "AT_ONCE", 10)
-    monkeypatch.setattr(reading, "PAGE", 4)
-
-
-PAIRS = [(one, other) for one in KINDS for other in KINDS]
-ROUND = PAIRS if THOROUGH else list(zip(KINDS, KINDS[1:] + KINDS[:1], strict=True))
-"""Every kind once on either side: what a copy asks of one it asks whatever the other is."""
-
-
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_a_copy_holds_the_same_bytes(one: str, other: str, stores: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("one", "other"), ROUND)
+def test_a_copy_is_the_same_and_a_second_one_writes_nothing(
+    one: str, other: str, stores: Open, tmp_path: Path
+) -> None:
     """Histories, positions, hashes, ids, times, records, events, usage, snapshots."""
     src, dst = stores(one), stores(other)
     wander(src, 1)
     snapshot = with_files(src, tmp_path / "work")
     src.set_retention(clew.Retention(keep_tags=("wandering",)))
 
-    report = clew.copy(src, dst)
+    first = clew.copy(src, dst)
 
     assert dump(dst) == dump(src)
-    assert report.entries == src.stats().entries
-    assert report.snapshots == len(src.snapshots(limit=1000))
+    assert first.entries == src.stats().entries
+    assert first.snapshots == len(src.snapshots(limit=1000))
     assert dst.verify(full=True).problems == ()
     restored = tmp_path / "restored"
     restored.mkdir()
@@ -107,20 +45,16 @@ def test_a_copy_holds_the_same_bytes(one: str, other: str, stores: Open, tmp_pat
     assert (restored / "sub" / "b.bin").read_bytes() == (tmp_path / "work" / "sub" / "b.bin").read_bytes()
     assert (restored / "a.txt").read_bytes() == b"one\n" * 500
 
-
-@pytest.mark.parametrize(("one", "other"), ROUND)
-def test_a_second_copy_writes_nothing(one: str, other: str, stores: Open, tmp_path: Path) -> None:
-    src, dst = stores(one), stores(other)
-    wander(src, 2)
-    with_files(src, tmp_path / "work")
-    first = clew.copy(src, dst)
     before = dump(dst)
-
     second = clew.copy(src, dst)
-
     assert (second.sessions, second.entries, second.snapshots, second.objects, second.bytes) == (0,) * 5
     assert second.unchanged == first.sessions
     assert dump(dst) == before
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_any_two_kinds_of_stores_can_be_copied(one: str, other: str, stores: Open, tmp_path: Path) -> None:
+    test_a_copy_is_the_same_and_a_second_one_writes_nothing(one, other, stores, tmp_path)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -254,17 +188,22 @@ def test_a_session_that_went_on_in_the_target_is_left_alone(stores: Open) -> Non
     assert dst.get("s").messages() == [say(1), say(2)]
 
 
-@pytest.mark.parametrize("change", ["append", "title", "rewind"])
-def test_a_session_that_went_on_in_both_is_refused(change: str, stores: Open) -> None:
+@each_row(
+    "change",
+    [
+        lambda there: there.append(say(2)),
+        lambda there: there.update(title="mine"),
+        lambda there: there.clear(),
+    ],
+    ids=["append", "title", "rewind"],
+)
+def test_a_session_that_went_on_in_both_is_refused(
+    change: Callable[[clew.Session], object], stores: Open
+) -> None:
     src, dst = stores("memory"), stores("memory")
     src.session("s").append(say(1))
     clew.copy(src, dst)
-    there = dst.get("s")
-    {
-        "append": lambda: there.append(say(2)),
-        "title": lambda: there.update(title="mine"),
-        "rewind": there.clear,
-    }[change]()
+    change(dst.get("s"))
     src.get("s").append(say(3))
     before = dump(dst)
 
@@ -447,28 +386,35 @@ def test_the_copy_keeps_files_as_long_as_their_checkpoints(stores: Open, tmp_pat
     assert {one.kind for one in dst.snapshots()} == {"snapshot"}
 
 
+@pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_source_that_grows_meanwhile_is_copied_as_of_some_moment(kind: str, stores: Open) -> None:
+def test_a_source_that_grows_meanwhile_is_copied_as_of_a_moment(kind: str, stores: Open) -> None:
+    """Whatever a copy has done so far, somebody writes before it goes on."""
     src, dst = stores(kind), stores("sqlite")
     sessions = [src.session(f"s{n}") for n in range(3)]
     for session in sessions:
         session.append(*(say(n) for n in range(50)))
 
-    def write() -> None:
-        for number in range(50, 250):
+    def write() -> Iterator[None]:
+        for number in range(50, 100):
             for session in sessions:
                 session.append(say(number))
                 if number % 7 == 0:
                     session.rewind(session.info.entries - 3)
+                yield
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    while writer.is_alive():
-        clew.copy(src, dst)
+    writing = write()
+    while not _ended(writing):
+        clew.copy(src, dst, on_progress=lambda _: _ended(writing))
         assert dst.verify(full=True).problems == ()
     clew.copy(src, dst)
 
     assert dump(dst) == dump(src)
+
+
+def _ended(steps: Iterator[None]) -> bool:
+    """Take one step, and report whether that was none."""
+    return next(steps, True) is not None
 
 
 def test_addresses_are_opened_and_closed(tmp_path: Path) -> None:
@@ -483,10 +429,9 @@ def test_addresses_are_opened_and_closed(tmp_path: Path) -> None:
 
 def test_what_makes_no_sense_is_refused(stores: Open, tmp_path: Path) -> None:
     store = stores("sqlite")
-    with pytest.raises(clew.InvalidError):
-        clew.copy(store, store)
-    with pytest.raises(clew.InvalidError):
-        clew.copy(store, store.location)
+    for same in (store, store.location):
+        with pytest.raises(clew.InvalidError):
+            clew.copy(store, same)
     with pytest.raises(clew.InvalidError):
         clew.copy(store, stores("memory"), on_conflict="maybe")  # type: ignore[arg-type]
     with pytest.raises(clew.errors.StoreNotFoundError):

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.core.transfer.source import Source, TreeImage
 from clew.files.upkeep.transfer import FileTransfer
-from tests.core.transfer.test_copy import KINDS, Open, _server, address, server, stores  # noqa: F401 (fixtures)
+from tests.core.transfer.kinds import KINDS, Address, Open
 from tests.support.effort import usually
 from tests.support.stores import say
 
@@ -61,10 +61,7 @@ def stale_once(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_whose_files_went_while_it_was_copied_is_read_again(
-    kind: str,
-    stores: Open,  # noqa: F811
-    work: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, stores: Open, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checkpoint moved on, and what it named before was collected."""
     src, dst = stores(kind), stores("sqlite")
@@ -88,10 +85,7 @@ def test_a_session_whose_files_went_while_it_was_copied_is_read_again(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_that_is_purged_while_it_is_copied_stays_behind(
-    kind: str,
-    stores: Open,  # noqa: F811
-    work: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, stores: Open, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     src, dst = stores(kind), stores("sqlite")
     for name in ("s", "t"):
@@ -113,10 +107,7 @@ def test_a_session_that_is_purged_while_it_is_copied_stays_behind(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_target_collects_meanwhile_is_brought_again(
-    kind: str,
-    stores: Open,  # noqa: F811
-    work: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, stores: Open, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Objects that no record names yet are rubbish to a collection there."""
     src, dst = stores("memory"), stores(kind)
@@ -142,10 +133,7 @@ def test_what_the_target_collects_meanwhile_is_brought_again(
     assert len(dst.snapshots()) == len(src.snapshots()) == 3
 
 
-def test_no_checkpoint_is_seen_in_the_target_before_its_files_are_there(
-    stores: Open,  # noqa: F811
-    work: Path,
-) -> None:
+def test_no_checkpoint_is_seen_in_the_target_before_its_files_are_there(stores: Open, work: Path) -> None:
     src, dst = stores("memory"), stores("sqlite")
     for number in range(5):
         session = src.session(f"s{number}")
@@ -161,8 +149,7 @@ def test_no_checkpoint_is_seen_in_the_target_before_its_files_are_there(
 
 
 def test_a_checkpoint_that_had_no_files_in_the_source_any_more_is_copied_without(
-    stores: Open,  # noqa: F811
-    work: Path,
+    stores: Open, work: Path
 ) -> None:
     """Somebody deleted the snapshot of it: that is no reason to wait for ever."""
     src, dst = stores("memory"), stores("sqlite")
@@ -176,10 +163,9 @@ def test_a_checkpoint_that_had_no_files_in_the_source_any_more_is_copied_without
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl", "postgresql"])
-def test_copies_are_whole_while_other_processes_write_purge_and_collect(
-    kind: str, tmp_path: Path, work: Path
-) -> None:
-    source = address(kind, tmp_path, "busy")
+def test_copies_are_whole_while_others_write(kind: str, address: Address, tmp_path: Path, work: Path) -> None:
+    """And purge, and collect."""
+    source = address(kind)
     clew.open(source).close()
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.core.transfer.churn", source, str(work)],

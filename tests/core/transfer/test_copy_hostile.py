@@ -14,6 +14,7 @@ import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.log.rows import SessionRow
 from tests.importers.hostile.forged_files import check_removable, check_whole, fill, said
+from tests.support.rows import each_row
 
 Harm = Callable[[Transaction, SessionRow], Any]
 
@@ -79,7 +80,7 @@ HARMS: dict[str, Harm] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HARMS)
+@each_row("name", HARMS)
 def test_s53_what_a_hostile_store_says_stays_behind_and_the_rest_is_copied(name: str) -> None:
     with clew.open("memory:") as src, clew.open("memory:") as dst:
         src.session("bad").append(said("one"), said("two"))

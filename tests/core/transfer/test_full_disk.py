@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from tests.faults.crash.common import message, texts
-from tests.faults.requirements import mounted, needs_root
+from tests.faults.requirements import mounted
 
 KINDS = {"sqlite": "sqlite:///{}/a.db", "jsonl": "jsonl:///{}/store"}
 
@@ -37,12 +37,10 @@ def fill_the_rest(disk: Path) -> None:
             pass
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reopened", [False, True], ids=["open", "reopened"])
-def test_f06_what_is_to_stay_is_copied_to_another_disk_and_back(
-    tmp_path: Path, kind: str, reopened: bool
-) -> None:
+def test_f06_a_full_disk_can_be_left(tmp_path: Path, kind: str, reopened: bool) -> None:
     elsewhere = tmp_path / "elsewhere.db"
     with mounted(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]) as disk:
         address = KINDS[kind].format(disk)

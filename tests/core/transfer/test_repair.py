@@ -13,7 +13,7 @@ import clew
 from clew.backends.sqlite.rows import key
 from clew.model.transfer import RepairReport
 from tests.backends.sqlite.damage.pages import PAGE, find_cell, make, pages_of
-from tests.core.transfer.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
+from tests.core.transfer.kinds import OTHERS, ROUND, Address
 from tests.support.stores import dump, say, wander, with_files
 
 
@@ -52,20 +52,15 @@ def branch_of(path: Path) -> int:
     return int(number)
 
 
-SOURCES = KINDS
-
-
-@pytest.mark.parametrize("to", KINDS)
-@pytest.mark.parametrize("kind", SOURCES)
-def test_of_a_whole_store_nothing_is_lost(kind: str, to: str, tmp_path: Path) -> None:
-    if to == "memory":
-        to = "sqlite"  # one in memory could not be looked at
-    with clew.open(address(kind, tmp_path, "whole")) as store:
+@pytest.mark.parametrize(("kind", "to"), ROUND)
+def test_of_a_whole_store_nothing_is_lost(kind: str, to: str, address: Address, tmp_path: Path) -> None:
+    to = "sqlite" if to == "memory" else to  # one in memory could not be looked at
+    with clew.open(address(kind)) as store:
         wander(store, 1)
         with_files(store, tmp_path / "work")
         expected = dump(store)
 
-        report = store.repair(to=address(to, tmp_path, "new"))
+        report = store.repair(to=address(to))
 
         stats = store.stats()
         assert report.ok
@@ -74,6 +69,13 @@ def test_of_a_whole_store_nothing_is_lost(kind: str, to: str, tmp_path: Path) ->
         assert report.entries == stats.entries
     with clew.open(report.location) as new:
         assert dump(new) == expected
+
+
+@pytest.mark.parametrize(("kind", "to"), [pair for pair in OTHERS if "memory" != pair[1]])
+def test_a_store_is_repaired_into_one_of_any_kind(
+    kind: str, to: str, address: Address, tmp_path: Path
+) -> None:
+    test_of_a_whole_store_nothing_is_lost(kind, to, address, tmp_path)
 
 
 def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,11 @@ import pytest
 import clew
 from clew.exporters.programs import gemini_cli
 from clew.exporters.programs.resuming import Written
-from tests.exporters.agents.recorded import (
-    HINTS,
-    LOGIN,
-    PASSWORDS,
-    PLACES,
-    REVIEW,
-    USERS,
-    in_view,
-)
+from tests.exporters.recorded import HINTS, LOGIN, PASSWORDS, REVIEW, USERS, in_view
 from tests.home.make import make_home
 from tests.support.npm import installed
 
-pytestmark = pytest.mark.timeout(600)  # the first run installs it
+pytestmark = [pytest.mark.needs("node"), pytest.mark.timeout(600)]  # the first run installs it
 
 VERSION = "0.61.0"
 LOADER = Path(__file__).with_name("load_gemini.mjs")
@@ -42,14 +33,6 @@ def home(tmp_path: Path) -> Path:
     return make_home(tmp_path / "home")
 
 
-@pytest.fixture
-def store(home: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        for place in PLACES:
-            store.import_path(home / place)
-        yield store
-
-
 def loaded(core: Path, home: Path, workspace: str, id: str) -> dict[str, Any]:
     """The chat of this id, as Gemini CLI finds and loads it in a directory."""
     known = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
@@ -58,7 +41,6 @@ def loaded(core: Path, home: Path, workspace: str, id: str) -> dict[str, Any]:
         env={**known, "HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)

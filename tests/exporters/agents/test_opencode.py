@@ -15,11 +15,11 @@ import pytest
 
 import clew
 from clew.exporters.programs import opencode
-from tests.exporters.agents.recorded import HINTS, LOGIN, PASSWORDS, PLACES, REVIEW, USERS, in_view, whole
+from tests.exporters.recorded import HINTS, LOGIN, PASSWORDS, REVIEW, USERS, in_view, whole
 from tests.home.make import make_home
 from tests.support.npm import installed
 
-pytestmark = pytest.mark.timeout(600)  # the first run installs it
+pytestmark = [pytest.mark.needs("node"), pytest.mark.timeout(600)]  # the first run installs it
 
 VERSION = "1.18.33"
 OFFLINE = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
@@ -36,14 +36,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(home: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        for place in PLACES:
-            store.import_path(home / place)
-        yield store
-
-
-@pytest.fixture
 def workspace(tmp_path: Path) -> str:
     (tmp_path / "w").mkdir()
     return str(tmp_path / "w")
@@ -57,7 +49,6 @@ def run(home: Path, workspace: str, *words: str) -> Any:
         cwd=workspace,
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     return json.loads(done.stdout)
@@ -182,7 +173,6 @@ def test_the_model_gets_the_summary_and_what_was_kept(
         cwd=workspace,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
         check=True,
     )
     sent = next(messages for messages in model if messages[-1]["content"] == "Hello")

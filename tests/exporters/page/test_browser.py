@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,57 +14,23 @@ import pytest
 import clew
 from clew.exporters.page.frame import script
 from tests.exporters.hostile import conversation
+from tests.exporters.page.seen import Seen
 from tests.exporters.payloads import RUN, payloads, session_of
+from tests.support.browsers import settled
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium: apt-get install chromium"
-)
-
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Seen:
-    """A page with all that it did."""
-
-    def __init__(self, browser: Browser, path: Path, *, dark: bool = False) -> None:
-        context = browser.new_context(
-            viewport={"width": 360, "height": 640}, color_scheme="dark" if dark else "light"
-        )
-        self.page: Page = context.new_page()
-        self.requests: list[str] = []
-        self.dialogs: list[str] = []
-        self.errors: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("dialog", lambda dialog: self.dialogs.append(dialog.message))
-        self.page.on("console", lambda message: self.errors.append(message.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.navigations: list[str] = []
-        self.page.on("framenavigated", lambda frame: self.navigations.append(frame.url))
-        self.page.goto(path.as_uri())
-
-
-@pytest.fixture
-def hostile(browser: Browser, tmp_path: Path) -> Iterator[Seen]:
-    path = tmp_path / "hostile.html"
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of a session in which everything attacks."""
+    path = tmp_path_factory.mktemp("hostile") / "hostile.html"
     with clew.open("memory:") as store:
         conversation(store)
         store.export("hostile", "html", path=path, whole=True)
-    seen = Seen(browser, path)
-    yield seen
-    seen.page.context.close()
+    return path
 
 
 def _unfold(page: Page) -> None:
@@ -74,90 +38,50 @@ def _unfold(page: Page) -> None:
         summary.click()
 
 
-def test_s11_s12_no_script_runs_and_no_request_is_made(hostile: Seen) -> None:
-    page = hostile.page
-    _unfold(page)
-    page.mouse.move(180, 300)
-    page.locator("main").hover()
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("window.pwned") is None
-    assert [url for url in hostile.requests if not url.startswith(("file://", "data:image/png"))] == []
-    assert hostile.dialogs == []
-    assert hostile.errors == []
-    assert page.url.startswith("file://")
-
-
-def test_the_dom_is_what_we_wrote(hostile: Seen) -> None:
-    page = hostile.page
-    assert page.locator("iframe, form, svg, object, embed, link, base").count() == 0
-    assert page.locator("script").count() == 1
-    assert page.locator("script").text_content() == script()
-    names = page.evaluate(
+def _attributes(page: Page) -> list[str]:
+    """The names of all of them."""
+    found: list[str] = page.evaluate(
         "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.name))"
     )
-    assert [name for name in names if name.startswith("on") or name == "style"] == []
-    assert page.locator("meta[http-equiv=refresh]").count() == 0
-    assert page.evaluate("document.images.length") == 1
-    assert page.evaluate("document.images[0].naturalWidth") == 1
-    assert page.evaluate("document.body.parentElement.querySelectorAll('section').length") == 3
+    return found
 
 
-def test_what_was_said_can_be_read(hostile: Seen) -> None:
-    page = hostile.page
-    assert page.locator("text=MARK-0").first.is_visible()
-    assert page.locator("text=<script>window.pwned=1</script>").first.is_visible()
-    assert page.title().startswith("Title </title><script>")
+def test_s11_s12_no_script_runs_and_the_dom_is_what_we_wrote(browser: Browser, hostile: Path) -> None:
+    with Seen(browser, hostile, width=360) as seen:
+        page = seen.page
+        assert page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "as on a phone"
+        _unfold(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        page.mouse.move(180, 300)
+        page.locator("main").hover()
+        seen.assert_it_did_nothing()
+        assert page.locator("iframe, form, svg, object, embed, link, base").count() == 0
+        assert page.locator("script").all_text_contents() == [script()]
+        assert [name for name in _attributes(page) if name.startswith("on") or name == "style"] == []
+        assert page.locator("meta[http-equiv=refresh]").count() == 0
+        assert page.evaluate("document.images.length") == 1
+        assert page.evaluate("document.images[0].naturalWidth") == 1
+        assert page.locator("section").count() == 3
 
 
-def test_the_style_is_in_force_and_the_page_fits_a_phone(hostile: Seen) -> None:
-    page = hostile.page
-    assert page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    _unfold(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
-def test_the_switch_shows_one_branch_at_a_time(hostile: Seen) -> None:
-    page = hostile.page
-    first, second = page.locator("article:has-text('MARK-1')"), page.locator("article:has-text('MARK-2')")
-    assert (first.is_visible(), second.is_visible()) == (False, True)
-    page.locator("label[for=p1]").click()
-    assert (first.is_visible(), second.is_visible()) == (True, False)
-    assert page.locator("text=MARK-0").first.is_visible()
-    page.keyboard.press("ArrowUp")
-    assert (first.is_visible(), second.is_visible()) == (False, True)
-
-
-def test_tools_and_thinking_unfold_without_a_script(hostile: Seen) -> None:
-    page = hostile.page
-    block = page.locator("main details").first
-    assert block.locator("p, pre").first.is_hidden()
-    block.locator("summary").click()
-    assert block.locator("p, pre").first.is_visible()
-
-
-def test_an_attack_that_got_through_would_be_noticed(browser: Browser, tmp_path: Path) -> None:
-    # The other tests are worth nothing if this browser runs nothing and asks for nothing anyway.
-    path = tmp_path / "bad.html"
-    path.write_text("<script>window.pwned=1</script><img src=http://127.0.0.1:9/x.png>")
-    seen = Seen(browser, path)
-    assert seen.page.evaluate("window.pwned") == 1
-    assert "http://127.0.0.1:9/x.png" in seen.requests
-    seen.page.context.close()
-
-
-def test_s13_the_policy_stops_what_would_get_past_the_escaping(browser: Browser, tmp_path: Path) -> None:
-    path = tmp_path / "leak.html"
-    with clew.open("memory:") as store:
-        store.create("a").append({"role": "user", "content": "HOLE"})
-        page = store.export("a", "html")
-    hole = "<script>window.pwned=1</script><img src=http://127.0.0.1:9/x.png onerror='window.pwned=1'>"
-    path.write_text(page.replace("HOLE", hole))
-    seen = Seen(browser, path)
-    seen.page.wait_for_load_state("networkidle")
-    assert seen.page.evaluate("window.pwned") is None
-    assert any("Content Security Policy" in error for error in seen.errors)
-    seen.page.context.close()
+def test_what_was_said_can_be_read_branch_by_branch(browser: Browser, hostile: Path) -> None:
+    with Seen(browser, hostile, width=360) as seen:
+        page = seen.page
+        assert page.locator("text=MARK-0").first.is_visible()
+        assert page.locator("text=<script>window.pwned=1</script>").first.is_visible()
+        assert page.title().startswith("Title </title><script>")
+        first, second = page.locator("article:has-text('MARK-1')"), page.locator("article:has-text('MARK-2')")
+        assert (first.is_visible(), second.is_visible()) == (False, True)
+        page.locator("label[for=p1]").click()
+        assert (first.is_visible(), second.is_visible()) == (True, False)
+        assert page.locator("text=MARK-0").first.is_visible()
+        page.keyboard.press("ArrowUp")
+        assert (first.is_visible(), second.is_visible()) == (False, True)
+        block = page.locator("main details").first
+        assert block.locator("p, pre").first.is_hidden()
+        block.locator("summary").click()
+        assert block.locator("p, pre").first.is_visible()
 
 
 class Counting:
@@ -196,16 +120,22 @@ def counting() -> Iterator[Counting]:
     server.stop()
 
 
-def _exported(format: str, origin: str, folder: Path) -> Path:
-    """Every payload in every field, as a file that a browser shows."""
+@pytest.fixture(scope="module")
+def exported(counting: Counting, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Every payload in every field, as a file in one of the formats that a browser shows."""
+    folder = tmp_path_factory.mktemp("exported")
     with clew.open("memory:") as store:
-        id = session_of(store, payloads(origin))
-        if format == "json":
-            return Path(store.export(id, "json", path=folder / "page.json", whole=True))
-        if format == "markdown":
-            return _rendered(store.export(id, "markdown", whole=True), folder / "page.html")
-        redact = format == "html, redacted"
-        return Path(store.export(id, "html", path=folder / "page.html", whole=True, redact=redact))
+        id = session_of(store, payloads(counting.origin))
+
+        def export(format: str) -> Path:
+            if format == "json":
+                return Path(store.export(id, "json", path=folder / "page.json", whole=True))
+            if format == "markdown":
+                return _rendered(store.export(id, "markdown", whole=True), folder / "markdown.html")
+            redact = format == "html, redacted"
+            return Path(store.export(id, "html", path=folder / "page.html", whole=True, redact=redact))
+
+        yield export
 
 
 def _rendered(markdown: str, path: Path) -> Path:
@@ -220,49 +150,36 @@ def _rendered(markdown: str, path: Path) -> Path:
 
 @pytest.mark.parametrize("format", ["html", "html, redacted", "markdown", "json"])
 def test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away(
-    browser: Browser, counting: Counting, tmp_path: Path, format: str
+    browser: Browser, counting: Counting, exported: Callable[[str], Path], format: str
 ) -> None:
     counting.asked.clear()
-    path = _exported(format, counting.origin, tmp_path)
-    seen = Seen(browser, path)
-    page = seen.page
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    page.evaluate(
-        "document.querySelectorAll('*').forEach(one =>"
-        " ['mouseover', 'pointerenter', 'focus', 'toggle', 'load', 'error'].forEach("
-        "kind => one.dispatchEvent(new Event(kind, {bubbles: false}))))"
-    )
-    page.mouse.move(180, 300)
-    for _ in range(3):
-        page.keyboard.press("Tab")
-    page.wait_for_load_state("networkidle")
-
-    assert page.evaluate("window.__pwned") is None
-    assert [url for url in seen.requests if not url.startswith(("file://", "data:image/png"))] == []
-    assert counting.asked == []
-    assert seen.dialogs == []
-    assert seen.navigations == [path.as_uri()]
-    acting = "iframe, frame, object, embed, form, input:not([type=radio]), svg, math, link, base"
-    assert (
-        page.locator(f"{acting}, video, audio, source, portal, [ping], [srcset], [background]").count() == 0
-    )
-    assert page.locator("script").all_text_contents() == ([script()] if format.startswith("html") else [])
-    assert seen.errors == []
-    assert page.locator("meta[http-equiv=refresh]").count() == 0
-    names = page.evaluate(
-        "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.name))"
-    )
-    assert [name for name in names if name.startswith("on")] == []
-    schemes = page.evaluate("[...document.querySelectorAll('[href]')].map(e => new URL(e.href).protocol)")
-    assert set(schemes) <= {"http:", "https:", "mailto:", "file:"}
-    assert "__pwned" in page.locator("body").inner_text()
-    seen.page.context.close()
+    with Seen(browser, exported(format), width=360) as seen:
+        page = seen.page
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        page.evaluate(
+            "document.querySelectorAll('*').forEach(one =>"
+            " ['mouseover', 'pointerenter', 'focus', 'toggle', 'load', 'error'].forEach("
+            "kind => one.dispatchEvent(new Event(kind, {bubbles: false}))))"
+        )
+        page.mouse.move(180, 300)
+        for _ in range(3):
+            page.keyboard.press("Tab")
+        seen.assert_it_did_nothing()
+        assert counting.asked == []
+        acting = "iframe, frame, object, embed, form, input:not([type=radio]), svg, math, link, base"
+        more = "video, audio, source, portal, [ping], [srcset], [background], meta[http-equiv=refresh]"
+        assert page.locator(f"{acting}, {more}").count() == 0
+        assert page.locator("script").all_text_contents() == ([script()] if format.startswith("html") else [])
+        assert [name for name in _attributes(page) if name.startswith("on")] == []
+        schemes = page.evaluate("[...document.querySelectorAll('[href]')].map(e => new URL(e.href).protocol)")
+        assert set(schemes) <= {"http:", "https:", "mailto:", "file:"}
+        assert "__pwned" in page.locator("body").inner_text()
 
 
 def test_s12_s13_the_policy_allows_nothing_but_the_pages_own_style_script_and_pictures(
-    tmp_path: Path,
+    exported: Callable[[str], Path],
 ) -> None:
-    page = _exported("html", "http://127.0.0.1:9/", tmp_path).read_text("utf-8")
+    page = exported("html").read_text("utf-8")
     head = page[: page.index("<title>")]
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', head)
     rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
@@ -290,13 +207,17 @@ def test_s13_payloads_past_the_escaping_would_be_noticed_and_the_policy_stops_th
         store.create("a").append({"role": "user", "content": "HOLE"})
         page = store.export("a", "html").replace("HOLE", hole)
     without_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    does = []
-    for number, text in enumerate((page, without_policy)):
-        counting.asked.clear()
-        path = tmp_path / f"{number}.html"
-        path.write_text(text, "utf-8")
-        seen = Seen(browser, path)
-        seen.page.wait_for_load_state("networkidle")
-        does.append((seen.page.evaluate("window.__pwned"), set(counting.asked)))
-        seen.page.context.close()
-    assert does == [(None, set()), (1, {"/picture", "/frame", "/sheet", "/main", "/style", "/poster"})]
+    asked = {"/picture", "/frame", "/sheet", "/main", "/style", "/poster"}
+    path = tmp_path / "page.html"
+    counting.asked.clear()
+    path.write_text(page, "utf-8")
+    with Seen(browser, path) as seen:
+        settled(seen.page)
+        assert seen.page.evaluate("window.__pwned") is None
+        assert any("Content Security Policy" in line for line in seen.told)
+        assert counting.asked == []
+    path.write_text(without_policy, "utf-8")
+    with Seen(browser, path) as seen:
+        assert seen.page.evaluate("window.__pwned") == 1
+        until(lambda: set(counting.asked) == asked)
+        assert f"{origin}picture" in seen.requests

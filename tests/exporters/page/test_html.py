@@ -20,6 +20,7 @@ from clew.exporters.page.text import MOST_MARKDOWN, code, prose
 from clew.exporters.transcript import Speaker, Transcript, Turn
 from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation
 from tests.exporters.page.reader import PageReader
+from tests.support.rows import each_row
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "h4", "h5", "h6", "dl",
@@ -99,7 +100,7 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(store: cl
     assert "@import" not in style
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack[:24].encode("unicode_escape").decode())
+@each_row("attack", ATTACKS)
 def test_each_attack_alone_stays_text(attack: str) -> None:
     for shown in (prose(attack), f"<pre>{code(attack, 'html')}</pre>", f"<pre>{code(attack, attack)}</pre>"):
         tags = {tag for tag, _ in PageReader(shown).tags}
@@ -237,8 +238,8 @@ def empty() -> Iterator[tuple[Page, Turn]]:
         yield Page(store, transcript, set(), {}), next(transcript.turns())
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
-@pytest.mark.parametrize("kind", get_args(BlockKind))
+@each_row("attack", [*ATTACKS, ALL])
+@each_row("kind", get_args(BlockKind))
 def test_s11_s12_no_field_of_a_block_is_shown_unescaped(
     empty: tuple[Page, Turn], kind: BlockKind, attack: str
 ) -> None:
@@ -262,18 +263,8 @@ def test_s11_s12_no_field_of_a_block_is_shown_unescaped(
 
 
 NAMES = [
-    "Bash",
-    "Read",
-    "Write",
-    "Edit",
-    "Grep",
-    "Task",
-    "TodoWrite",
-    "apply_patch",
-    "WebFetch",
-    "mcp__a__b",
-    "x",
-]
+    "Bash", "Read", "Write", "Edit", "Grep", "Task", "TodoWrite", "apply_patch", "WebFetch", "mcp__a__b", "x"
+]  # fmt: skip
 
 
 def _arguments(attack: str) -> Iterator[Any]:
@@ -304,7 +295,7 @@ def _results(attack: str) -> Iterator[str]:
     yield f"diff --git {attack}\n--- a/{attack}\n+++ b/x\n{hunk}"
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
+@each_row("attack", [*ATTACKS, ALL])
 @pytest.mark.parametrize("name", NAMES)
 def test_s11_s12_no_argument_and_no_result_of_a_tool_is_shown_unescaped(
     empty: tuple[Page, Turn], name: str, attack: str
@@ -323,13 +314,15 @@ def test_s11_s12_no_argument_and_no_result_of_a_tool_is_shown_unescaped(
             assert PageReader(shown).open == []
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
-def test_s11_s13_no_field_of_a_session_or_a_turn_is_shown_unescaped(store: clew.Store, attack: str) -> None:
-    s = store.create("a")
+@each_row(("number", "attack"), enumerate([*ATTACKS, ALL]))
+def test_s11_s13_no_field_of_a_session_or_a_turn_is_shown_unescaped(
+    store: clew.Store, number: int, attack: str
+) -> None:
+    s = store.create(f"a{number}")
     s.append({"role": "user", "content": "x"}, {"role": "user", "content": attack})
     s.rewind(0)
     s.append({"role": "user", "content": attack})
-    transcript = Transcript(store, "a", whole=True, redactor=None)
+    transcript = Transcript(store, s.id, whole=True, redactor=None)
     page = Page(store, transcript, set(), {})
     transcript.info = _with_attacks(transcript.info, attack)
     turn = _with_attacks(next(transcript.turns()), attack)

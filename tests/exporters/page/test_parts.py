@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from clew.exporters.blocks import Block
 from clew.exporters.changes import compared, hunk_lines
 from clew.exporters.page.calls import draw_call
@@ -11,9 +9,10 @@ from clew.exporters.page.diff import MOST_LINES, diff
 from clew.exporters.page.terminal import MOST_SPANS, terminal
 from clew.exporters.page.text import numbered
 from clew.model import Json
+from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("plain <b>", "plain &lt;b&gt;"),
@@ -65,7 +64,7 @@ def test_a_long_diff_has_no_element_for_each_line() -> None:
 ODD = {"lines": ["a"], "oldStart": -1, "oldLines": 1, "newStart": 1, "newLines": 1}
 
 
-@pytest.mark.parametrize("hunks", [None, "x", [None], [{}], [{"lines": [1]}], [ODD]])
+@each_row("hunks", [None, "x", [None], [{}], [{"lines": [1]}], [ODD]])
 def test_hunks_of_another_shape_are_none(hunks: Json) -> None:
     assert hunk_lines(hunks) == []
 
@@ -90,7 +89,7 @@ def test_a_call_without_a_result_says_so() -> None:
     assert '<span class="out">no result</span>' in _drawn("Bash", {"command": "ls"}, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "result",
     [
         "     7→x = 1\n     8→y = 2",

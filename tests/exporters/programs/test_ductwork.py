@@ -7,12 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from clew.exporters.programs import ductwork as exporter
 from clew.importers.programs import ductwork as reader
 from tests.importers.landing import bring_one
+from tests.support.rows import each_row
 
 RUN = """{
   "run_id": "run-sync-1772380000000",
@@ -58,21 +57,19 @@ RUN = """{
 }"""
 
 
-def test_a_run_comes_back_byte_for_byte(tmp_path: Path) -> None:
+def test_a_run_comes_back_byte_for_byte(store: clew.Store, tmp_path: Path) -> None:
     path = tmp_path / "run-sync-1772380000000.json"
     path.write_text(RUN)
-    with clew.open("memory:") as store:
-        s = bring_one(store, reader, path)
-        assert b"".join(exporter.pieces(store, s.id)).decode() == RUN
+    s = bring_one(store, reader, path)
+    assert b"".join(exporter.pieces(store, s.id)).decode() == RUN
 
 
-def test_a_run_that_was_made_here_says_how_far_it_had_come() -> None:
-    with clew.open("memory:") as store:
-        with store.session("job-1").run(task="nightly") as run:
-            run.append({"role": "user", "content": "do it"})
-            run.add_usage(model="m", input_tokens=5, output_tokens=3)
-            run.checkpoint(iteration=4)
-        saved = json.loads(b"".join(exporter.pieces(store, "job-1")))
+def test_a_run_that_was_made_here_says_how_far_it_had_come(store: clew.Store) -> None:
+    with store.session("job-1").run(task="nightly") as run:
+        run.append({"role": "user", "content": "do it"})
+        run.add_usage(model="m", input_tokens=5, output_tokens=3)
+        run.checkpoint(iteration=4)
+    saved = json.loads(b"".join(exporter.pieces(store, "job-1")))
     assert (saved["run_id"], saved["task_name"], saved["iteration"]) == ("job-1", "nightly", 4)
     assert (saved["input_tokens"], saved["output_tokens"]) == (5, 3)
     assert saved["messages"] == [{"content": [{"text": "do it", "type": "text"}], "role": "user"}]
@@ -89,18 +86,17 @@ def exported(store: clew.Store, id: str) -> dict[str, Any]:
     return saved
 
 
-def test_a_run_that_went_on_here_says_how_far_it_came_here(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        s.append({"role": "assistant", "content": "three"}, {"role": "user", "content": "go on"})
-        s.append({"role": "assistant", "content": "four"})
-        s.add_usage(model="m", input_tokens=100, output_tokens=7)
-        saved = exported(store, s.id)
-        assert (saved["iteration"], saved["input_tokens"], saved["output_tokens"]) == (4, 1300, 87)
-        assert datetime.fromisoformat(saved["created_at"]) == s.info.updated_at
-        kept = {name: saved[name] for name in ("run_id", "task_name", "system_prompt")}
-        assert kept == {"run_id": "run-sync-1772380000000", "task_name": "sync", "system_prompt": "be good"}
-        assert len(saved["messages"]) == 6
+def test_a_run_that_went_on_here_says_how_far_it_came_here(store: clew.Store, tmp_path: Path) -> None:
+    s = imported(store, tmp_path)
+    s.append({"role": "assistant", "content": "three"}, {"role": "user", "content": "go on"})
+    s.append({"role": "assistant", "content": "four"})
+    s.add_usage(model="m", input_tokens=100, output_tokens=7)
+    saved = exported(store, s.id)
+    assert (saved["iteration"], saved["input_tokens"], saved["output_tokens"]) == (4, 1300, 87)
+    assert datetime.fromisoformat(saved["created_at"]) == s.info.updated_at
+    kept = {name: saved[name] for name in ("run_id", "task_name", "system_prompt")}
+    assert kept == {"run_id": "run-sync-1772380000000", "task_name": "sync", "system_prompt": "be good"}
+    assert len(saved["messages"]) == 6
     with clew.open("memory:") as other:
         path = tmp_path / "again.json"
         path.write_text(json.dumps(saved))
@@ -108,41 +104,41 @@ def test_a_run_that_went_on_here_says_how_far_it_came_here(tmp_path: Path) -> No
         assert (exported(other, again.id), again.usage().input_tokens) == (saved, 1300)
 
 
-def test_a_round_that_a_worker_counted_here_is_the_one_that_is_told(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        with s.run() as run:
-            run.append({"role": "assistant", "content": "three"})
-            run.checkpoint(iteration=9)
-            run.append({"role": "assistant", "content": "four"})
-        assert exported(store, s.id)["iteration"] == 10
+def test_a_round_that_a_worker_counted_here_is_the_one_that_is_told(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    s = imported(store, tmp_path)
+    with s.run() as run:
+        run.append({"role": "assistant", "content": "three"})
+        run.checkpoint(iteration=9)
+        run.append({"role": "assistant", "content": "four"})
+    assert exported(store, s.id)["iteration"] == 10
 
 
-def test_a_run_that_was_rewound_here_counts_the_rounds_that_are_left(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        s.rewind(0)
-        saved = exported(store, s.id)
+def test_a_run_that_was_rewound_here_counts_the_rounds_that_are_left(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    s = imported(store, tmp_path)
+    s.rewind(0)
+    saved = exported(store, s.id)
     assert (saved["iteration"], len(saved["messages"])) == (0, 1)
 
 
-def test_a_compacted_session_is_what_a_model_would_get() -> None:
-    with clew.open("memory:") as store:
-        s = store.session("x")
-        s.append({"role": "user", "content": "one"}, {"role": "assistant", "content": "two"})
-        s.compact("so far")
-        s.append({"role": "user", "content": "three"})
-        saved = json.loads(b"".join(exporter.pieces(store, "x")))
+def test_a_compacted_session_is_what_a_model_would_get(store: clew.Store) -> None:
+    s = store.session("x")
+    s.append({"role": "user", "content": "one"}, {"role": "assistant", "content": "two"})
+    s.compact("so far")
+    s.append({"role": "user", "content": "three"})
+    saved = json.loads(b"".join(exporter.pieces(store, "x")))
     assert [message["content"][0]["text"] for message in saved["messages"]] == ["so far", "three"]
 
 
-def test_calls_and_results_of_other_shapes_become_anthropics() -> None:
+def test_calls_and_results_of_other_shapes_become_anthropics(store: clew.Store) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":1}'}}
-    with clew.open("memory:") as store:
-        s = store.session("x")
-        s.append({"role": "assistant", "content": "", "tool_calls": [call]})
-        s.append({"role": "tool", "tool_call_id": "c1", "content": "ok"})
-        asked, answered = json.loads(b"".join(exporter.pieces(store, "x")))["messages"]
+    s = store.session("x")
+    s.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    s.append({"role": "tool", "tool_call_id": "c1", "content": "ok"})
+    asked, answered = json.loads(b"".join(exporter.pieces(store, "x")))["messages"]
     assert asked["content"] == [{"id": "c1", "input": {"a": 1}, "name": "run", "type": "tool_use"}]
     assert (answered["role"], answered["content"][0]["tool_use_id"]) == ("user", "c1")
 
@@ -166,17 +162,17 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("message", OTHERS, ids=str)
+@each_row("message", OTHERS, ids=str)
 def test_whatever_shape_a_message_has_ductwork_can_decode_it(message: dict[str, Any]) -> None:
     with clew.open("memory:") as store:
         store.session("x").append(message)
         (found,) = exported(store, "x")["messages"]
-    assert found["role"] in ("user", "assistant")
-    for block in found["content"]:
-        check_anthropic(block)
-    said = json.dumps(found["content"])
-    assert ("see" in said) == ("see" in json.dumps(message))
-    assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
+        assert found["role"] in ("user", "assistant")
+        for block in found["content"]:
+            check_anthropic(block)
+        said = json.dumps(found["content"])
+        assert ("see" in said) == ("see" in json.dumps(message))
+        assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
 
 
 def check_anthropic(block: dict[str, Any]) -> None:

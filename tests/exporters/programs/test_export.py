@@ -14,6 +14,7 @@ import clew
 from clew.core.messages.dialects import role_of, text_of
 from clew.exporters.programs import picoclaw
 from clew.exporters.redact import Redactor
+from tests.support.rows import each_row
 
 SUFFIXES = {
     "picoclaw": ".jsonl",
@@ -39,34 +40,31 @@ def texts(s: clew.Session) -> list[tuple[Any, Any]]:
     return [(role_of(message), text_of(message)) for message in s.messages()]
 
 
-@pytest.mark.parametrize("format", SUFFIXES)
-def test_what_is_exported_comes_back_with_the_same_messages(
-    store: clew.Store, tmp_path: Path, format: Any
-) -> None:
-    s = spoken(store)
-    where = store.export(s.id, format, path=tmp_path / f"x{SUFFIXES[format]}")
-    with clew.open("memory:") as other:
-        report = other.import_path(where)
-        assert (report.ok, [session.format for session in report.sessions]) == (
-            True,
-            [format],
-        )
-        again = other.get(report.sessions[0].id)
-        assert texts(again) == texts(s)
-        assert other.import_path(where).unchanged == 1
+@each_row("format", SUFFIXES)
+def test_what_is_exported_comes_back_with_the_same_messages(tmp_path: Path, format: Any) -> None:
+    with clew.open("memory:") as store:
+        s = spoken(store)
+        where = store.export(s.id, format, path=tmp_path / f"x{SUFFIXES[format]}")
+        with clew.open("memory:") as other:
+            report = other.import_path(where)
+            assert (report.ok, [session.format for session in report.sessions]) == (True, [format])
+            again = other.get(report.sessions[0].id)
+            assert texts(again) == texts(s)
+            assert other.import_path(where).unchanged == 1
 
 
-@pytest.mark.parametrize("format", SUFFIXES)
+@each_row("format", SUFFIXES)
 def test_what_came_from_an_agent_goes_back_and_comes_again_as_the_same_session(
-    store: clew.Store, tmp_path: Path, format: Any
+    tmp_path: Path, format: Any
 ) -> None:
-    where = store.export(spoken(store).id, format, path=tmp_path / f"x{SUFFIXES[format]}")
-    with clew.open("memory:") as other, clew.open("memory:") as third:
-        (first,) = other.import_path(where).sessions
-        back = other.export(first.id, format, path=tmp_path / f"back{SUFFIXES[format]}")
-        (second,) = third.import_path(back).sessions
-        assert second.id == first.id
-        assert third.get(second.id).messages() == other.get(first.id).messages()
+    with clew.open("memory:") as store:
+        where = store.export(spoken(store).id, format, path=tmp_path / f"x{SUFFIXES[format]}")
+        with clew.open("memory:") as other, clew.open("memory:") as third:
+            (first,) = other.import_path(where).sessions
+            back = other.export(first.id, format, path=tmp_path / f"back{SUFFIXES[format]}")
+            (second,) = third.import_path(back).sessions
+            assert second.id == first.id
+            assert third.get(second.id).messages() == other.get(first.id).messages()
 
 
 def test_picoclaws_summary_skip_and_aliases_stand_beside_its_log(store: clew.Store, tmp_path: Path) -> None:
@@ -108,16 +106,15 @@ def test_a_database_that_is_in_use_is_not_replaced(store: clew.Store, tmp_path: 
     assert (tmp_path / "x.db").read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize("format", ["markdown", *SUFFIXES])
-def test_a_place_that_can_be_no_file_is_refused_and_nothing_is_written(
-    store: clew.Store, tmp_path: Path, format: Any
-) -> None:
-    s = spoken(store)
-    (tmp_path / "folder").mkdir()
-    for place, why in (("folder", "name a file in it"), ("nowhere/x.db", "make it first")):
-        with pytest.raises(clew.InvalidError, match=why):
-            store.export(s.id, format, path=tmp_path / place)
-    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+@each_row("format", ["markdown", *SUFFIXES])
+def test_a_place_that_can_be_no_file_is_refused_and_nothing_is_written(tmp_path: Path, format: Any) -> None:
+    with clew.open("memory:") as store:
+        s = spoken(store)
+        (tmp_path / "folder").mkdir()
+        for place, why in (("folder", "name a file in it"), ("nowhere/x.db", "make it first")):
+            with pytest.raises(clew.InvalidError, match=why):
+                store.export(s.id, format, path=tmp_path / place)
+        assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
 
 
 def test_a_log_without_its_meta_never_replaces_one_with_it(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,19 +12,13 @@ import pytest
 import clew
 from clew.exporters.programs import gemini_cli
 from clew.importers.programs.gemini_cli import reader
-from tests.home.make import FILES as HOME
 from tests.importers.landing import bring_one
+from tests.support.rows import each_row
 
 PNG = "iVBORw0KGgo="
 IMAGE = {"inlineData": {"mimeType": "image/png", "data": PNG}}
 THOUGHT = {"text": "x", "thought": True, "thoughtSignature": "s"}
 T = "2026-11-01T10:00:00.000Z"
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 def user(id: str, *content: Any) -> dict[str, Any]:
@@ -79,29 +71,6 @@ def messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # -- as it came
 
-RECORDED = sorted((HOME / ".gemini").rglob("*.jsonl"))
-
-
-@pytest.mark.parametrize("file", RECORDED, ids=[file.name[-14:] for file in RECORDED])
-def test_a_recorded_chat_is_the_same_after_an_import(store: clew.Store, tmp_path: Path, file: Path) -> None:
-    copy = tmp_path / file.name
-    shutil.copyfile(file, copy)
-    (loaded,) = store.import_path(copy).sessions
-    copy.unlink()
-    assert store.export(loaded.id, "gemini-cli").encode() == file.read_bytes()
-
-
-@pytest.mark.parametrize("file", RECORDED, ids=[file.name[-14:] for file in RECORDED])
-def test_it_is_the_same_if_it_was_imported_while_it_grew(
-    store: clew.Store, tmp_path: Path, file: Path
-) -> None:
-    lines = file.read_bytes().splitlines(keepends=True)
-    for end in range(1, len(lines) + 1):
-        (tmp_path / file.name).write_bytes(b"".join(lines[:end]))
-        store.import_path(tmp_path / file.name)
-    (info,) = store.list()
-    assert store.export(info.id, "gemini-cli").encode() == b"".join(lines)
-
 
 def test_rewinds_and_versions_come_back_line_by_line(store: clew.Store, tmp_path: Path) -> None:
     first = gemini("b", "")
@@ -153,16 +122,17 @@ CASES: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("records", CASES.values(), ids=CASES)
-def test_its_own_records_are_as_they_were(store: clew.Store, tmp_path: Path, records: list[Any]) -> None:
-    session = bring_one(store, reader, chat(tmp_path, *records))
-    session.append({"role": "user", "parts": [{"text": "and now?"}]})
-    found = lines_of(store, session.id)
-    assert messages(found)[:-1] == records
-    assert messages(found)[-1]["content"] == [{"text": "and now?"}]
-    assert {name: found[0][name] for name in ("sessionId", "projectHash", "kind")} == {
-        name: HEAD[name] for name in ("sessionId", "projectHash", "kind")
-    }
+@each_row("records", CASES.values(), ids=CASES)
+def test_its_own_records_are_as_they_were(tmp_path: Path, records: list[Any]) -> None:
+    with clew.open("memory:") as store:
+        session = bring_one(store, reader, chat(tmp_path, *records))
+        session.append({"role": "user", "parts": [{"text": "and now?"}]})
+        found = lines_of(store, session.id)
+        assert messages(found)[:-1] == records
+        assert messages(found)[-1]["content"] == [{"text": "and now?"}]
+        assert {name: found[0][name] for name in ("sessionId", "projectHash", "kind")} == {
+            name: HEAD[name] for name in ("sessionId", "projectHash", "kind")
+        }
 
 
 def test_a_fork_and_a_place_have_the_records_of_their_path(store: clew.Store, tmp_path: Path) -> None:
@@ -224,12 +194,13 @@ def test_texts_images_calls_and_results_come_over(store: clew.Store) -> None:
     assert told["result"] == [response, IMAGE]
 
 
-@pytest.mark.parametrize("text", ["/home/ana is full", "?", " /x", "<session_context>"])
-def test_a_prompt_that_gemini_would_leave_out_is_marked(store: clew.Store, tmp_path: Path, text: str) -> None:
-    store.create("x").append({"role": "user", "content": text}, {"role": "assistant", "content": "yes"})
-    assert messages(lines_of(store, "x"))[0]["content"] == [{"text": f"> {text}"}]
-    written = gemini_cli.write_session(store, "x", home=tmp_path, workspace="/w")
-    assert any("got a > in front" in note for note in written.notes)
+@each_row("text", ["/home/ana is full", "?", " /x", "<session_context>"])
+def test_a_prompt_that_gemini_would_leave_out_is_marked(tmp_path: Path, text: str) -> None:
+    with clew.open("memory:") as store:
+        store.create("x").append({"role": "user", "content": text}, {"role": "assistant", "content": "yes"})
+        assert messages(lines_of(store, "x"))[0]["content"] == [{"text": f"> {text}"}]
+        written = gemini_cli.write_session(store, "x", home=tmp_path, workspace="/w")
+        assert any("got a > in front" in note for note in written.notes)
 
 
 def test_a_compaction_replaces_the_messages_before_it(store: clew.Store) -> None:

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from clew.exporters.programs import ggcode as exporter
 from clew.importers.programs import ggcode as reader
 from tests.importers.landing import bring_one
+from tests.support.rows import each_row
 
 LOG = """\
 {"type":"meta","session_id":"20260525-101500-0011","title":"Fix<bug>","workspace":"/w","vendor":"zai","endpoint":"cn","model":"glm","created_at":"2026-05-25T10:15:00.123456789+08:00","updated_at":"2026-05-25T10:20:00+08:00"}
@@ -41,31 +40,28 @@ def records(store: clew.Store, id: str) -> list[dict[str, Any]]:
     return [json.loads(piece) for piece in exporter.pieces(store, id)]
 
 
-def test_every_record_comes_back_in_its_place_byte_for_byte(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        assert b"".join(exporter.pieces(store, s.id)).decode() == LOG
+def test_every_record_comes_back_in_its_place_byte_for_byte(store: clew.Store, tmp_path: Path) -> None:
+    s = imported(store, tmp_path)
+    assert b"".join(exporter.pieces(store, s.id)).decode() == LOG
 
 
-def test_what_was_said_since_follows_in_the_same_form(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        s.append({"role": "user", "content": "plain text"})
-        s.update(title="Renamed")
-        *_, meta = found = records(store, s.id)
-        (new,) = (record for record in found if "plain text" in json.dumps(record))
+def test_what_was_said_since_follows_in_the_same_form(store: clew.Store, tmp_path: Path) -> None:
+    s = imported(store, tmp_path)
+    s.append({"role": "user", "content": "plain text"})
+    s.update(title="Renamed")
+    *_, meta = found = records(store, s.id)
+    (new,) = (record for record in found if "plain text" in json.dumps(record))
     assert new["message"] == {"role": "user", "content": [{"type": "text", "text": "plain text"}]}
     assert (new["session_id"], new["created_at"]) == ("20260525-101500-0011", "0001-01-01T00:00:00Z")
     assert (meta["type"], meta["title"], meta["session_id"]) == ("meta", "Renamed", "20260525-101500-0011")
 
 
-def test_a_session_of_another_program_begins_with_its_meta_record() -> None:
+def test_a_session_of_another_program_begins_with_its_meta_record(store: clew.Store) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command":"ls"}'}}
-    with clew.open("memory:") as store:
-        s = store.create("x", title="Two", model="m", workspace="/w")
-        s.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        s.append({"role": "tool", "tool_call_id": "c1", "content": "a"})
-        meta, asked, answered = records(store, "x")
+    s = store.create("x", title="Two", model="m", workspace="/w")
+    s.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    s.append({"role": "tool", "tool_call_id": "c1", "content": "a"})
+    meta, asked, answered = records(store, "x")
     assert (meta["type"], meta["session_id"], meta["title"], meta["model"]) == ("meta", "x", "Two", "m")
     assert asked["message"].pop("id") != answered["message"].pop("id")
     assert asked["message"] == {
@@ -76,14 +72,13 @@ def test_a_session_of_another_program_begins_with_its_meta_record() -> None:
     assert answered["message"] == {"role": "user", "content": [result]}
 
 
-def test_a_compaction_made_here_is_a_checkpoint_that_says_all_the_model_gets() -> None:
-    with clew.open("memory:") as store:
-        s = store.create("x")
-        s.append(*({"role": "user", "content": word} for word in ("one", "two", "three")))
-        s.compact("so far", upto=1, tokens=7)
-        s.append({"role": "user", "content": "four"})
-        (checkpoint,) = (record for record in records(store, "x") if record["type"] == "checkpoint")
-        expected = [message["content"] for message in s.context()][:-1]
+def test_a_compaction_made_here_is_a_checkpoint_that_says_all_the_model_gets(store: clew.Store) -> None:
+    s = store.create("x")
+    s.append(*({"role": "user", "content": word} for word in ("one", "two", "three")))
+    s.compact("so far", upto=1, tokens=7)
+    s.append({"role": "user", "content": "four"})
+    (checkpoint,) = (record for record in records(store, "x") if record["type"] == "checkpoint")
+    expected = [message["content"] for message in s.context()][:-1]
     said = [message["content"][0]["text"] for message in checkpoint["checkpoint_messages"]]
     assert said == expected == ["so far", "three"]
     assert checkpoint["checkpoint_tokens"] == 7
@@ -93,11 +88,12 @@ def meta_records(store: clew.Store, id: str) -> list[dict[str, Any]]:
     return [record for record in records(store, id) if record["type"] == "meta"]
 
 
-def test_a_new_title_or_model_is_told_with_all_that_the_meta_record_said(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = imported(store, tmp_path)
-        s.update(title="Renamed", model="glm-2")
-        first, last = meta_records(store, s.id)
+def test_a_new_title_or_model_is_told_with_all_that_the_meta_record_said(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    s = imported(store, tmp_path)
+    s.update(title="Renamed", model="glm-2")
+    first, last = meta_records(store, s.id)
     assert last.pop("updated_at") != first.pop("updated_at")
     assert last == {**first, "title": "Renamed", "model": "glm-2"}
 
@@ -122,22 +118,20 @@ def test_a_log_without_meta_gets_one_with_its_own_id(tmp_path: Path) -> None:
             assert [record["session_id"] for record in meta_records(store, s.id)] == ["20260525-101500-0011"]
 
 
-def test_a_log_whose_meta_is_not_its_first_record_gets_no_other(tmp_path: Path) -> None:
+def test_a_log_whose_meta_is_not_its_first_record_gets_no_other(store: clew.Store, tmp_path: Path) -> None:
     path = tmp_path / "20260525-101500-0011.jsonl"
     lines = LOG.splitlines()
     log = "".join(line + "\n" for line in (lines[2], lines[0], lines[1]))
     path.write_text(log)
-    with clew.open("memory:") as store:
-        s = bring_one(store, reader, path)
-        assert b"".join(exporter.pieces(store, s.id)).decode() == log
+    s = bring_one(store, reader, path)
+    assert b"".join(exporter.pieces(store, s.id)).decode() == log
 
 
-def test_the_id_of_another_programs_session_is_one_that_ggcode_takes() -> None:
-    with clew.open("memory:") as store:
-        store.create("-claude-code:0b1c/2").append({"role": "user", "content": "hi"})
-        assert {record["session_id"] for record in records(store, "-claude-code:0b1c/2")} == {
-            "claude-code_0b1c_2"
-        }
+def test_the_id_of_another_programs_session_is_one_that_ggcode_takes(store: clew.Store) -> None:
+    store.create("-claude-code:0b1c/2").append({"role": "user", "content": "hi"})
+    assert {record["session_id"] for record in records(store, "-claude-code:0b1c/2")} == {
+        "claude-code_0b1c_2"
+    }
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":1}'}}
@@ -155,46 +149,44 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("message", OTHERS, ids=str)
+@each_row("message", OTHERS, ids=str)
 def test_whatever_shape_a_message_has_ggcode_can_decode_it(message: dict[str, Any]) -> None:
     with clew.open("memory:") as store:
         store.session("x").append(message)
         found = records(store, "x")[1]["message"]
-    assert found["role"] in ("user", "assistant", "system")
-    for block in found["content"]:
-        assert block["type"] in ("text", "image", "tool_use", "tool_result")
-        texts = {name: value for name, value in block.items() if name not in ("input", "is_error")}
-        assert all(isinstance(value, str) for value in texts.values())
-        assert isinstance(block.get("is_error", False), bool)
-        assert ("tool_id" in block) == block["type"].startswith("tool_")
-    said = json.dumps(found["content"])
-    assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
-    assert ("see" in said) == ("see" in json.dumps(message)) or message["content"][0]["type"] == "image"
+        assert found["role"] in ("user", "assistant", "system")
+        for block in found["content"]:
+            assert block["type"] in ("text", "image", "tool_use", "tool_result")
+            texts = {name: value for name, value in block.items() if name not in ("input", "is_error")}
+            assert all(isinstance(value, str) for value in texts.values())
+            assert isinstance(block.get("is_error", False), bool)
+            assert ("tool_id" in block) == block["type"].startswith("tool_")
+        said = json.dumps(found["content"])
+        assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
+        assert ("see" in said) == ("see" in json.dumps(message)) or message["content"][0]["type"] == "image"
 
 
-def test_the_parts_of_one_answer_do_not_share_an_id() -> None:
+def test_the_parts_of_one_answer_do_not_share_an_id(store: clew.Store) -> None:
     answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
-    with clew.open("memory:") as store:
-        s = store.session("x")
-        for word in ("one", "two"):
-            s.append({**answer, "content": [{"type": "text", "text": word}]})
-        said = [record["message"] for record in records(store, "x")[1:]]
+    s = store.session("x")
+    for word in ("one", "two"):
+        s.append({**answer, "content": [{"type": "text", "text": word}]})
+    said = [record["message"] for record in records(store, "x")[1:]]
     assert said[0].pop("id") != said[1].pop("id")
     assert said == [{"role": "assistant", "content": [{"type": "text", "text": w}]} for w in ("one", "two")]
 
 
-def test_the_same_words_twice_have_two_ids_so_that_ggcode_keeps_both(tmp_path: Path) -> None:
+def test_the_same_words_twice_have_two_ids_so_that_ggcode_keeps_both(
+    store: clew.Store, tmp_path: Path
+) -> None:
     """It drops a message that has no id and says what was said before."""
     path = tmp_path / "20260525-101500-0011.jsonl"
     with_ids = LOG.splitlines()[0::4][:2]
     path.write_text("".join(line + "\n" for line in with_ids))
-    with clew.open("memory:") as store:
-        for s in (bring_one(store, reader, path), store.create("x")):
-            s.append(*({"role": "user", "content": "continue"} for _ in range(2)))
-            said = [record["message"] for record in records(store, s.id) if record["type"] == "message"]
-            ids = [message["id"] for message in said]
-            assert len(set(ids)) == len(said)
-            assert [record["message"]["id"] for record in records(store, s.id)[1:]] == ids
-        assert (
-            "".join(with_ids[1:]) in b"".join(exporter.pieces(store, "ggcode:20260525-101500-0011")).decode()
-        )
+    for s in (bring_one(store, reader, path), store.create("x")):
+        s.append(*({"role": "user", "content": "continue"} for _ in range(2)))
+        said = [record["message"] for record in records(store, s.id) if record["type"] == "message"]
+        ids = [message["id"] for message in said]
+        assert len(set(ids)) == len(said)
+        assert [record["message"]["id"] for record in records(store, s.id)[1:]] == ids
+    assert "".join(with_ids[1:]) in b"".join(exporter.pieces(store, "ggcode:20260525-101500-0011")).decode()

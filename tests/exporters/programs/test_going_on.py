@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import clew
 from clew.core.messages.dialects import calls_of, results_of, role_of, text_of
 from tests.exporters.programs import test_ductwork as ductwork
@@ -15,6 +13,7 @@ from tests.exporters.programs import test_openrouter as openrouter
 from tests.exporters.programs import test_picoclaw as picoclaw
 from tests.exporters.programs import test_tingly_box as tingly
 from tests.importers.programs.test_openrouter import session as state_session
+from tests.support.rows import each_row
 
 CHAT = {"id": "n1", "type": "function", "function": {"name": "run", "arguments": '{"a":[1]}'}}
 SINCE: list[list[dict[str, Any]]] = [
@@ -43,10 +42,7 @@ SINCE: list[list[dict[str, Any]]] = [
     [
         {
             "role": "model",
-            "parts": [
-                {"text": "looking"},
-                {"functionCall": {"id": "n1", "name": "run", "args": {"a": [1]}}},
-            ],
+            "parts": [{"text": "looking"}, {"functionCall": {"id": "n1", "name": "run", "args": {"a": [1]}}}],
         },
         {
             "role": "user",
@@ -83,8 +79,8 @@ def pairs(s: clew.Session) -> list[str | None]:
     return [call.id for message in s.messages() for call in (*calls_of(message), *results_of(message))]
 
 
-@pytest.mark.parametrize("since", SINCE, ids=["OpenAI", "Ollama", "Anthropic", "Gemini"])
-@pytest.mark.parametrize("format", ["picoclaw", "ggcode", "ductwork", "openrouter", "tingly-box"])
+@each_row("since", SINCE, ids=["OpenAI", "Ollama", "Anthropic", "Gemini"])
+@each_row("format", ["picoclaw", "ggcode", "ductwork", "openrouter", "tingly-box"])
 def test_what_was_said_here_comes_with_all_that_was_there(
     tmp_path: Path, format: Any, since: list[dict[str, Any]]
 ) -> None:

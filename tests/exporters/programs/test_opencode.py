@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from tests.importers.programs.test_opencode import Database, assistant, text, to
 
 PNG = "iVBORw0KGgo="
 Rows = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,8 @@ import clew
 from clew.exporters.programs import openrouter
 from tests.exporters.programs.test_round_trip import TEXT, VALUE, go
 from tests.importers.programs.test_openrouter import AGAIN, ANSWER, ASK, CALL, session
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
+from tests.support.effort import usually
+from tests.support.rows import each_row
 
 
 def as_written(*sessions: dict[str, Any], **counters: int) -> str:
@@ -52,16 +47,15 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("one", CASES.values(), ids=CASES)
-def test_what_came_from_there_is_the_same_again(
-    store: clew.Store, tmp_path: Path, one: dict[str, Any]
-) -> None:
-    text = as_written(session(**one), default=2, gone=1)
-    bring(store, tmp_path, text)
-    assert store.export("openrouter:default", "openrouter") == text
+@each_row("one", CASES.values(), ids=CASES)
+def test_what_came_from_there_is_the_same_again(tmp_path: Path, one: dict[str, Any]) -> None:
+    with clew.open("memory:") as store:
+        text = as_written(session(**one), default=2, gone=1)
+        bring(store, tmp_path, text)
+        assert store.export("openrouter:default", "openrouter") == text
 
 
-@settings(max_examples=40)
+@settings(max_examples=usually(40, quick=20, thorough=1000))
 @given(
     said=st.lists(
         st.fixed_dictionaries(

@@ -5,15 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import clew
-from clew.exporters.programs import (
-    ductwork,
-    gemini_cli,
-    ggcode,
-    opencode,
-    openrouter,
-    picoclaw,
-    tingly_box,
-)
+from clew.exporters.programs import ductwork, gemini_cli, ggcode, opencode, openrouter, picoclaw, tingly_box
 from clew.exporters.redact import Redactor
 
 SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
@@ -28,23 +20,21 @@ def session(store: clew.Store) -> clew.Session:
     return s
 
 
-def test_secrets_are_replaced_in_logs_and_documents() -> None:
-    with clew.open("memory:") as store:
-        id = session(store).id
-        for exporter in (picoclaw, ggcode, ductwork, openrouter, gemini_cli, opencode):
-            redactor = Redactor()
-            clean = b"".join(exporter.pieces(store, id, redact=redactor))
-            assert SECRET.encode() in b"".join(exporter.pieces(store, id))
-            assert SECRET.encode() not in clean
-            assert redactor.report().total >= 1
-        assert SECRET.encode() not in picoclaw.meta(store, id, redact=True)
+def test_secrets_are_replaced_in_logs_and_documents(store: clew.Store) -> None:
+    id = session(store).id
+    for exporter in (picoclaw, ggcode, ductwork, openrouter, gemini_cli, opencode):
+        redactor = Redactor()
+        clean = b"".join(exporter.pieces(store, id, redact=redactor))
+        assert SECRET.encode() in b"".join(exporter.pieces(store, id))
+        assert SECRET.encode() not in clean
+        assert redactor.report().total >= 1
+    assert SECRET.encode() not in picoclaw.meta(store, id, redact=True)
 
 
-def test_secrets_are_replaced_in_files(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        id = session(store).id
-        tingly_box.write(store, [id], tmp_path / "out.db", redact=True)
-        picoclaw.write(store, [id], tmp_path, redact=True)
+def test_secrets_are_replaced_in_files(store: clew.Store, tmp_path: Path) -> None:
+    id = session(store).id
+    tingly_box.write(store, [id], tmp_path / "out.db", redact=True)
+    picoclaw.write(store, [id], tmp_path, redact=True)
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["out.db", "x.jsonl", "x.meta.json"]
     assert not [file.name for file in files if SECRET.encode() in file.read_bytes()]

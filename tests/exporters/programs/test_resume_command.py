@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import clew
 from clew.exporters.programs.resume_command import clew_in, resume_of, resumes_in
+from tests.support.rows import each_row
 
 
 def info_of(id: str, **settings: object) -> clew.SessionInfo:
@@ -16,7 +15,7 @@ def info_of(id: str, **settings: object) -> clew.SessionInfo:
         return store.create(id, **settings).info  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("id", "command"),
     [
         ("claude-code:0b1c-2d3e", "claude --resume 0b1c-2d3e"),
@@ -39,26 +38,25 @@ def test_it_goes_to_the_directory_of_the_session_first() -> None:
     assert resume_of(info).command == "cd '/srv/my shop' && claude --resume 0b1c"
 
 
-@pytest.mark.parametrize("id", ["claude-code:0b1c/agent-7", "claude-code:9999"])
+@each_row("id", ["claude-code:0b1c/agent-7", "claude-code:9999"])
 def test_a_subagent_goes_on_by_its_parent(id: str) -> None:
     found = resume_of(info_of(id, metadata={"parent": "claude-code:0b1c"}))
     assert found.command == "claude --resume 0b1c"
     assert "parent" in found.note
 
 
-@pytest.mark.parametrize("id", ["login-bug", "strands:a", "claude-code:", "claude-code:-x"])
+@each_row("id", ["login-bug", "strands:a", "claude-code:", "claude-code:-x"])
 def test_without_a_command_a_note_says_why(id: str) -> None:
     found = resume_of(info_of(id))
     assert found.command is None
     assert found.note
 
 
-def test_a_fork_made_here_is_unknown_to_its_agent() -> None:
-    with clew.open("memory:") as store:
-        fork = store.create("claude-code:0b1c").fork()
-        found = resume_of(fork.info)
-        assert found.command == f"clew resume {fork.id}"
-        assert "gets a copy" in found.note
+def test_a_fork_made_here_is_unknown_to_its_agent(store: clew.Store) -> None:
+    fork = store.create("claude-code:0b1c").fork()
+    found = resume_of(fork.info)
+    assert found.command == f"clew resume {fork.id}"
+    assert "gets a copy" in found.note
 
 
 def test_what_was_changed_here_goes_on_in_a_copy() -> None:
@@ -67,15 +65,12 @@ def test_what_was_changed_here_goes_on_in_a_copy() -> None:
     assert "changed in Clew" in found.note
 
 
-@pytest.mark.parametrize(
-    "evil", ["x;touch evil", "x$(touch evil)", "x'`touch evil`'", "x\ntouch evil", "x&&y"]
-)
-def test_an_id_from_elsewhere_is_one_word_for_a_shell(evil: str, tmp_path: Path) -> None:
-    command = resume_of(info_of(f"claude-code:{evil}", workspace=str(tmp_path))).command
-    assert command is not None
-    shown = command.replace("claude", "printf '<%s>'", 1)
-    done = subprocess.run(["bash", "-c", shown], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"<--resume><{evil}>"
+def test_an_id_from_elsewhere_is_one_word_for_a_shell(tmp_path: Path) -> None:
+    hostile = ["x;touch evil", "x$(touch evil)", "x'`touch evil`'", "x\ntouch evil", "x&&y"]
+    commands = [resume_of(info_of(f"claude-code:{id}", workspace=str(tmp_path))).command for id in hostile]
+    shown = "\n".join(str(command).replace("claude", "printf '<%s>'", 1) for command in commands)
+    done = subprocess.run(["bash", "-ec", shown], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "".join(f"<--resume><{id}>" for id in hostile)
     assert not list(tmp_path.iterdir())
 
 
@@ -103,7 +98,7 @@ def test_other_agents_get_a_copy() -> None:
     assert list(resumes_in(info_of("a"), at="b")) == ["claude-code", "codex", "gemini-cli", "opencode", "pi"]
 
 
-@pytest.mark.parametrize("workspace", ["/srv/a\x1b[201~b", "/srv/a\tb", "/srv/\u202eb"])
+@each_row("workspace", ["/srv/a\x1b[201~b", "/srv/a\tb", "/srv/\u202eb"])
 def test_no_command_holds_what_acts_on_a_terminal(workspace: str) -> None:
     found = resume_of(info_of("claude-code:0b1c", workspace=workspace))
     assert found.command is None

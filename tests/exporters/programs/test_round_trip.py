@@ -19,6 +19,7 @@ from clew.importers.programs import ductwork as from_ductwork
 from clew.importers.programs import ggcode as from_ggcode
 from clew.importers.programs import picoclaw as from_picoclaw
 from tests.importers.landing import bring_one
+from tests.support.effort import usually
 
 # Go writes no lone surrogates, and floats in another way: what is left comes back to the byte.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -86,7 +87,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
     return record | draw(st.fixed_dictionaries({}, optional={"timestamp": TIME}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(60, quick=20, thorough=1000))
 @given(messages=st.lists(chat(), min_size=1, max_size=6), skip=st.integers(0, 7))
 def test_a_log_of_picoclaw(messages: list[dict[str, Any]], skip: int) -> None:
     log = "".join(go(message, html=True) + "\n" for message in messages)
@@ -94,7 +95,7 @@ def test_a_log_of_picoclaw(messages: list[dict[str, Any]], skip: int) -> None:
     assert there_and_back(from_picoclaw, to_picoclaw, "x.jsonl", log, meta=meta) == log
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(60, quick=20, thorough=1000))
 @given(told=st.lists(records(), max_size=8))
 def test_a_log_of_ggcode(told: list[dict[str, Any]]) -> None:
     meta = {"type": "meta", "session_id": "x", "title": "T"}
@@ -102,7 +103,7 @@ def test_a_log_of_ggcode(told: list[dict[str, Any]]) -> None:
     assert there_and_back(from_ggcode, to_ggcode, "x.jsonl", log) == log
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(60, quick=20, thorough=1000))
 @given(
     said=st.lists(TEXT, max_size=4),
     iteration=st.integers(0, 99),

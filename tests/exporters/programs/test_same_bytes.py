@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -27,12 +26,6 @@ RECORDED = [
     for path in sorted(HOME.glob(pattern))
 ]
 LOGIN = ".claude/projects/-home-ana-shop/4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21.jsonl"
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 def bring(store: clew.Store, path: Path, format: str = "claude-code") -> str:

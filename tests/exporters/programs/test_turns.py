@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
@@ -27,8 +25,6 @@ from clew.exporters.programs.turns import (
 from tests.core.messages.histories import (
     chat_call,
     chat_result,
-    gg_result,
-    gg_use,
     item_call,
     item_result,
     item_says,
@@ -37,19 +33,12 @@ from tests.core.messages.histories import (
     tool_use,
 )
 from tests.exporters.odd_messages import MESSAGES
+from tests.exporters.stories import ARGS, CLAUDE, STORIES, Message, claude
 from tests.home.make import make_home
+from tests.support.effort import usually
+from tests.support.rows import each_row
 
-Message = dict[str, Any]
-
-ARGS = {"path": "a.txt"}
-AS_TEXT = '{"path":"a.txt"}'
 PNG = "iVBORw0KGgo="
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 def history(store: clew.Store, *messages: Message) -> History:
@@ -79,274 +68,13 @@ def _told(part: object) -> object:
 
 # -- the same story in every dialect
 
-CLAUDE = {"sessionId": "s", "uuid": "u", "parentUuid": None}
-
-
-def claude(kind: str, message: Message, **more: Any) -> Message:
-    return {**CLAUDE, "type": kind, "message": message, **more}
-
-
-def adk(author: str, role: str, *parts: Message) -> Message:
-    content = {"role": role, "parts": list(parts)}
-    return {"author": author, "invocation_id": "i", "content": content}
-
-
-def strands(message: Message) -> Message:
-    return {"message": message, "message_id": 0, "redact_message": None, "created_at": "t"}
-
-
-BLOCKS = [
-    {"type": "thinking", "thinking": "hmm", "signature": "c2ln"},
-    {"type": "text", "text": "I look."},
-    {"type": "tool_use", "id": "t1", "name": "read", "input": ARGS},
-]
-BEDROCK = [
-    {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}},
-    {"text": "I look."},
-    {"toolUse": {"toolUseId": "t1", "name": "read", "input": ARGS}},
-]
-GEMINI: list[Message] = [
-    {"text": "hmm", "thought": True, "thoughtSignature": "c2ln"},
-    {"text": "I look."},
-    {"functionCall": {"name": "read", "args": ARGS}},
-]
-STORIES: dict[str, tuple[list[Message], str | None]] = {
-    "pydantic-ai": (
-        [
-            {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Read it."}]},
-            {
-                "kind": "response",
-                "parts": [
-                    {"part_kind": "thinking", "content": "hmm", "signature": "c2ln"},
-                    {"part_kind": "text", "content": "I look."},
-                    {"part_kind": "tool-call", "tool_name": "read", "args": ARGS, "tool_call_id": "t1"},
-                ],
-            },
-            {
-                "kind": "request",
-                "parts": [
-                    {
-                        "part_kind": "tool-return",
-                        "tool_name": "read",
-                        "tool_call_id": "t1",
-                        "content": "words",
-                    }
-                ],
-            },
-            {"kind": "response", "parts": [{"part_kind": "text", "content": "Done."}]},
-        ],
-        "anthropic",
-    ),
-    "agent-framework": (
-        [
-            {"type": "message", "role": "user", "contents": [{"type": "text", "text": "Read it."}]},
-            {
-                "type": "message",
-                "role": "assistant",
-                "contents": [
-                    {"type": "text_reasoning", "text": "hmm"},
-                    {"type": "text", "text": "I look."},
-                    {
-                        "type": "function_call",
-                        "call_id": "t1",
-                        "name": "read",
-                        "arguments": '{"path":"a.txt"}',
-                    },
-                ],
-            },
-            {
-                "type": "message",
-                "role": "tool",
-                "contents": [{"type": "function_result", "call_id": "t1", "result": "words"}],
-            },
-            {"type": "message", "role": "assistant", "contents": [{"type": "text", "text": "Done."}]},
-        ],
-        None,
-    ),
-    "claude-code": (
-        [
-            claude("user", says("user", "Read it.")),
-            *(
-                claude("assistant", {"type": "message", "id": "m1", "role": "assistant", "content": [block]})
-                for block in BLOCKS
-            ),
-            claude("user", {"role": "user", "content": [tool_result("t1", "words")]}),
-            claude(
-                "assistant",
-                {
-                    "type": "message",
-                    "id": "m2",
-                    "role": "assistant",
-                    "content": [{"type": "text", "text": "Done."}],
-                },
-            ),
-        ],
-        "anthropic",
-    ),
-    "langchain": (
-        [
-            {"type": "human", "content": "Read it."},
-            {
-                "type": "ai",
-                "content": "I look.",
-                "additional_kwargs": {"reasoning_content": "hmm"},
-                "tool_calls": [{"name": "read", "args": ARGS, "id": "t1"}],
-            },
-            {"type": "tool", "tool_call_id": "t1", "content": "words"},
-            {"type": "ai", "content": "Done."},
-        ],
-        None,
-    ),
-    "llama-index": (
-        [
-            {
-                "role": "user",
-                "additional_kwargs": {},
-                "blocks": [{"block_type": "text", "text": "Read it."}],
-            },
-            {
-                "role": "assistant",
-                "additional_kwargs": {},
-                "blocks": [
-                    {"block_type": "thinking", "content": "hmm"},
-                    {"block_type": "text", "text": "I look."},
-                    {
-                        "block_type": "tool_call",
-                        "tool_call_id": "t1",
-                        "tool_name": "read",
-                        "tool_kwargs": ARGS,
-                    },
-                ],
-            },
-            {
-                "role": "tool",
-                "additional_kwargs": {"tool_call_id": "t1"},
-                "blocks": [{"block_type": "text", "text": "words"}],
-            },
-            {
-                "role": "assistant",
-                "additional_kwargs": {},
-                "blocks": [{"block_type": "text", "text": "Done."}],
-            },
-        ],
-        None,
-    ),
-    "gemini": (
-        [
-            {"role": "user", "parts": [{"text": "Read it."}]},
-            {"role": "model", "parts": GEMINI},
-            {
-                "role": "user",
-                "parts": [{"functionResponse": {"name": "read", "response": {"output": "words"}}}],
-            },
-            {"role": "model", "parts": [{"text": "Done."}]},
-        ],
-        "google",
-    ),
-    "adk": (
-        [
-            adk("user", "user", {"text": "Read it."}),
-            adk("bot", "model", *GEMINI),
-            adk("bot", "user", {"functionResponse": {"name": "read", "response": {"output": "words"}}}),
-            adk("bot", "model", {"text": "Done."}),
-        ],
-        "google",
-    ),
-    "strands": (
-        [
-            strands({"role": "user", "content": [{"text": "Read it."}]}),
-            strands({"role": "assistant", "content": BEDROCK}),
-            strands(
-                {
-                    "role": "user",
-                    "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "words"}]}}],
-                }
-            ),
-            strands({"role": "assistant", "content": [{"text": "Done."}]}),
-        ],
-        "anthropic",
-    ),
-    "ggcode": (
-        [
-            says("user", "Read it."),
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "hmm"},
-                    {"type": "text", "text": "I look."},
-                    {**gg_use("t1"), "tool_name": "read", "input": ARGS},
-                ],
-            },
-            {"role": "user", "content": [{**gg_result("t1"), "output": "words"}]},
-            {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
-        ],
-        None,
-    ),
-    "anthropic": (
-        [
-            says("user", "Read it."),
-            {"role": "assistant", "content": BLOCKS},
-            {"role": "user", "content": [tool_result("t1", "words")]},
-            says("assistant", "Done."),
-        ],
-        "anthropic",
-    ),
-    "bedrock": (
-        [
-            {"role": "user", "content": [{"text": "Read it."}]},
-            {"role": "assistant", "content": BEDROCK},
-            {
-                "role": "user",
-                "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "words"}]}}],
-            },
-            {"role": "assistant", "content": [{"text": "Done."}]},
-        ],
-        "anthropic",
-    ),
-    "responses": (
-        [
-            item_says("user", "Read it."),
-            {
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": "hmm"}],
-                "encrypted_content": "c2ln",
-            },
-            item_says("assistant", "I look."),
-            {**item_call("t1"), "name": "read", "arguments": AS_TEXT},
-            {**item_result("t1"), "output": "words"},
-            item_says("assistant", "Done."),
-        ],
-        "openai",
-    ),
-    "chat": (
-        [
-            says("user", "Read it."),
-            {
-                "role": "assistant",
-                "reasoning_content": "hmm",
-                "content": "I look.",
-                "tool_calls": [
-                    {
-                        "id": "t1",
-                        "function": {"name": "read", "arguments": AS_TEXT},
-                        "type": "function",
-                    }
-                ],
-            },
-            chat_result("t1", "words"),
-            says("assistant", "Done."),
-        ],
-        None,
-    ),
-}
-
 
 def test_every_dialect_has_its_story() -> None:
     assert len(registry().dialects) == len(ORDER)
     assert {dialect.name for dialect in registry().dialects} == {*STORIES, "other"}
 
 
-@pytest.mark.parametrize("dialect", STORIES)
+@each_row("dialect", STORIES)
 def test_a_dialect_becomes_turns(store: clew.Store, dialect: str) -> None:
     messages, vendor = STORIES[dialect]
     found = history(store, *messages)
@@ -360,7 +88,7 @@ def test_a_dialect_becomes_turns(store: clew.Store, dialect: str) -> None:
     assert found.view() == found.turns
 
 
-@pytest.mark.parametrize("dialect", STORIES)
+@each_row("dialect", STORIES)
 def test_a_call_without_a_result_gets_one_that_says_so(store: clew.Store, dialect: str) -> None:
     messages, _ = STORIES[dialect]
     found = history(store, *messages[:-2])
@@ -369,7 +97,7 @@ def test_a_call_without_a_result_gets_one_that_says_so(store: clew.Store, dialec
     assert found.notes() == ["1 call without a result got one that says that none was recorded"]
 
 
-@pytest.mark.parametrize("dialect", STORIES)
+@each_row("dialect", STORIES)
 def test_a_result_without_its_call_is_a_text(store: clew.Store, dialect: str) -> None:
     messages, _ = STORIES[dialect]
     found = history(store, messages[0], *messages[-2:])
@@ -456,7 +184,7 @@ def test_ids_are_unique(store: clew.Store) -> None:
     assert [call.id for turn in found.turns for call in turn.calls] == ["a", "a_2", "call_1", "call_2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "arguments"),
     [
         ('{"a":1}', {"a": 1}),
@@ -512,10 +240,7 @@ def test_what_the_provider_ran_itself_has_its_result_beside_it(store: clew.Store
         {"type": "web_search_call", "id": "w", "action": {"query": "q"}},
     )
     (turn,) = found.turns
-    assert told(turn) == [
-        ("look", {}, "seen", False),
-        ("web_search", {"query": "q"}, NOT_RECORDED, False),
-    ]
+    assert told(turn) == [("look", {}, "seen", False), ("web_search", {"query": "q"}, NOT_RECORDED, False)]
     assert found.made_up == 0
 
 
@@ -689,6 +414,7 @@ def test_sessions_of_real_agents_lose_nothing(store: clew.Store, tmp_path: Path)
         assert found.turns[-1].speaker == "assistant"
 
 
+@settings(max_examples=usually(settings().max_examples, quick=30, thorough=1000))
 @given(st.lists(MESSAGES, max_size=6))
 def test_no_message_is_too_odd(messages: list[Message]) -> None:
     with clew.open("memory:") as store:

@@ -212,6 +212,8 @@ def kill_at_calls(
             if status == -9:
                 result.saw(f"killed at {call}")
                 case.judge(f"{operation}, killed at {call} {number}", heard, "")
+            if planted and result.wrong:
+                return result
     return result
 
 
@@ -249,6 +251,8 @@ def fail_at_calls(
                     was_told = any(isinstance(line, dict) and line["code"] != READ_ONLY for line in heard)
                     if mode == "once" and was_told and "opened" in heard and "goes on" not in heard:
                         result.found(where, ["the same store does not go on afterwards"])
+                    if planted and result.wrong:
+                        return result
     return result
 
 

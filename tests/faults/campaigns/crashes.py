@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from tests.faults.campaign import Result
 from tests.faults.campaigns.calls import Case
 from tests.faults.disk.file_states import FileState, file_states
+from tests.faults.plants import plant
 from tests.faults.subjects import Subject
-from tests.faults.workload.steps import View, look_again
+from tests.faults.workload.steps import View, look_again, message
 from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
@@ -75,3 +77,59 @@ def _wrong_with(subject: Subject, files: Path, state: FileState, views: list[Vie
         where = views.index(found["view"]) if found["view"] in views else "no"
         return f"{done} operations were done, but it looks as after {where}: {found['view']}"
     return ""
+
+
+def lose_the_index(subject: Subject, *, planted: str = "") -> Result:
+    """F-03: a log is written anew, as long as before and with the same end. Then a power cut leaves that, but
+    none of what the index, which is never synced, was told of it."""
+    result = Result(cycles=1)
+    writer = Child(_write_anew, subject)
+    (kept,) = writer.hear_all()
+    if writer.wait() != 0:
+        raise ProcessFailed(f"whoever wrote the log anew ended with {writer.status}")
+    looker = Child(_look_without_an_index, subject, Path(kept), planted)
+    result.wrong += looker.hear_all()
+    if looker.wait() != 0:
+        raise ProcessFailed(f"whoever looked ended with {looker.status}")
+    return result
+
+
+def _write_anew(tell: Tell, subject: Subject) -> None:
+    kept = subject.place / "kept"
+    lengths: list[tuple[int, bytes]] = []
+    for number in (100_001, 100_002):
+        with subject.open() as store:
+            session = store.session("a")
+            if not lengths:
+                session.append(message("one"))
+            session.set_var("first", number)
+            session.set_var("last", 0)
+            session.fork("gone")
+            store.delete("gone", purge=True)
+            store.vacuum()
+        (log,) = subject.place.rglob("a.jsonl")
+        lengths.append((log.stat().st_size, log.read_bytes().splitlines()[-1]))
+        if number == 100_001:
+            kept.mkdir()
+            for file in log.parents[1].glob("index.db*"):
+                shutil.copy(file, kept)
+    if lengths[0] != lengths[1]:
+        raise AssertionError(f"this proves nothing: {lengths}")
+    tell(str(kept))
+
+
+def _look_without_an_index(tell: Tell, subject: Subject, kept: Path, planted: str) -> None:
+    plant(planted)
+    (log,) = subject.place.rglob("a.jsonl")
+    for file in log.parents[1].glob("index.db*"):
+        file.unlink()
+    for file in kept.iterdir():
+        shutil.copy(file, log.parents[1])
+    with subject.open() as store:
+        match store.get("a").vars():
+            case {"first": 100_002, "last": 0}:
+                pass
+            case {"first": 100_001, "last": 0}:
+                tell("it looks as before the log was written anew")
+            case other:
+                tell(f"it has {other}")

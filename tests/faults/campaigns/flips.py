@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +14,26 @@ import msgspec
 
 import clew
 from tests.faults.campaign import Result
+from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.deep import BATCH, Deep, deep_view, fill
 from tests.faults.workload.steps import message
 from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
-TAILS = (b"\0", b"\0" * 512, b"\0" * 4096, b"garbage", b"\n", b'{"half": ', b"\xff" * 300)
+TAILS: Sequence[bytes] = (b"\0", b"\0" * 512, b"\0" * 4096, b"garbage", b"\n", b'{"half": ', b"\xff" * 300)
 
 
 class Sound:
     """A sound store, its files, and all the stages that it went through."""
 
-    def __init__(self, subject: Subject, *, is_closed: bool) -> None:
+    def __init__(self, subject: Subject, *, is_closed: bool, each: bool = False) -> None:
+        """`each`: all stages are needed; else the last one alone."""
         self.subject = subject.at(subject.place / "sound")
         self.work = subject.place / "damaged"
         os.environ["XDG_CACHE_HOME"] = str(subject.place / "cache")
         self.subject.place.mkdir(parents=True)
-        child = Child(_fill, self.subject, subject.place / "files", is_closed)
+        child = Child(_fill, self.subject, subject.place / "files", is_closed, each)
         self.stages = msgspec.convert(_heard(child), list[Deep])
         self.sizes = {path: path.stat().st_size for path in self.subject.files()}
 
@@ -53,9 +55,9 @@ def _heard(child: Child) -> Any:
     return heard[-1]
 
 
-def _fill(tell: Tell, subject: Subject, files: Path, is_closed: bool) -> None:
+def _fill(tell: Tell, subject: Subject, files: Path, is_closed: bool, each: bool) -> None:
     store = subject.open()
-    stages = fill(store, files)
+    stages = fill(store, files, each=each)
     if is_closed:
         store.close()
     tell(stages)
@@ -113,7 +115,8 @@ def flip_bits(subject: Subject, *, samples: int, seed: int) -> Result:
     """Flip single bits: files take turns, in a store that was closed and in one that was not."""
     result = Result()
     for is_closed in (True, False):
-        sound = Sound(subject.at(subject.place / ("closed" if is_closed else "open")), is_closed=is_closed)
+        place = subject.at(subject.place / ("closed" if is_closed else "open"))
+        sound = Sound(place, is_closed=is_closed, each=not subject.is_sealed)
         looker = Child(_flip_all, sound, samples // 2, seed)
         for kind, where, words in looker.hear_all():
             result.cycles += 1
@@ -143,12 +146,14 @@ def _flip_all(tell: Tell, sound: Sound, samples: int, seed: int) -> None:
 # -- tails
 
 
-def tear_tails(subject: Subject, *, every: int = 1, first: int = 0, planted: str = "") -> Result:
+def tear_tails(
+    subject: Subject, *, every: int = 1, first: int = 0, few: bool = False, planted: str = ""
+) -> Result:
     """P5: cut the files that only grow within their last 400 bytes, and append what a crash may leave:
-    the store opens, shows all but what was torn, and goes on."""
+    the store opens, shows all but what was torn, and goes on. `few`: one cut and one tail of each file."""
     result = Result()
     sound = Sound(subject, is_closed=False)
-    tearer = Child(_tear_all, sound, every, first % every, planted)
+    tearer = Child(_tear_all, sound, every, first % every, few, planted)
     for kind, where, words in tearer.hear_all():
         result.cycles += 1
         result.saw(kind)
@@ -159,21 +164,23 @@ def tear_tails(subject: Subject, *, every: int = 1, first: int = 0, planted: str
     return result
 
 
-def _tear_all(tell: Tell, sound: Sound, every: int, first: int, planted: str) -> None:
-    from tests.faults.plants import plant
-
+def _tear_all(tell: Tell, sound: Sound, every: int, first: int, few: bool, planted: str) -> None:
     plant(planted)
-    for path, size in sound.sizes.items():
-        if not size or not path.name.endswith(sound.subject.appended):
-            continue
+    appended = [
+        path for path, size in sound.sizes.items() if size and path.name.endswith(sound.subject.appended)
+    ]
+    for number, path in enumerate(appended):
         name = path.relative_to(sound.subject.place)
-        for cut in range(1 + first, min(size, 400), every):
+        cuts, tails = range(1 + first, min(sound.sizes[path], 400), every), TAILS
+        if few:
+            cuts, tails = cuts[number % len(cuts) :][:1], TAILS[number % len(TAILS) :][:1]
+        for cut in cuts:
             torn = sound.damage(path, lambda content, cut=cut: content.__delitem__(slice(-cut, None)))  # type: ignore[misc]
             words = _opens(torn, sound)
             tell(["cut", f"{name} without its last {cut} bytes", words])
             if planted and words:
                 return
-        for tail in TAILS:
+        for tail in tails:
             grown = sound.damage(path, lambda content, tail=tail: content.extend(tail))  # type: ignore[misc]
             words = _opens(grown, sound, is_whole=True)
             tell(["tail", f"{name} with {len(tail)} x {tail[:9]!r} behind it", words])

@@ -18,19 +18,20 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.campaign import Result
+from tests.faults.campaigns.kills import CALLS, OPENING
 from tests.faults.subjects import Subject
 from tests.faults.workload.judge import Judge
-from tests.faults.workload.worker import Orders, work
+from tests.faults.workload.worker import Orders, hear_until_now, work
 from tests.support.children import Child, ProcessFailed
+from tests.support.waiting import until
 
 FS_IOC_SHUTDOWN: Final = 0x8004587D
 NO_LOG_FLUSH: Final = 2
 """Not even the file system's own journal is written any more: as when the current fails."""
 MEGABYTES: Final = {"ext4": 96, "xfs": 320}
 MAKERS: Final = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
-PATIENCE: Final = 200
-OPENING: Final = 5
-"""Every so manyth cut may come while the store is being opened."""
+OPTIONS: Final = {"ext4": "loop,commit=300", "xfs": "loop"}
+"""What nobody syncs is not written by and by, however slow the machine is."""
 
 
 def why_not(filesystem: str) -> str:
@@ -57,7 +58,8 @@ class LoopDisk:
         _run(*MAKERS[filesystem], str(self._image))
 
     def on(self) -> None:
-        _run("mount", "-t", self._filesystem, "-o", "loop", str(self._image), str(self.mount))
+        options = OPTIONS[self._filesystem]
+        _run("mount", "-t", self._filesystem, "-o", options, str(self._image), str(self.mount))
 
     def cut(self) -> None:
         """The current fails: nothing reaches the disk any more."""
@@ -69,12 +71,9 @@ class LoopDisk:
 
     def off(self) -> None:
         """Unmount; whoever used it has ended, but the kernel may need a moment to see that."""
-        for attempt in range(PATIENCE):
-            done = subprocess.run(["umount", str(self.mount)], capture_output=True, check=False)
-            if done.returncode == 0:
-                return
-            time.sleep(0.005 * min(attempt, 10))
-        raise ProcessFailed(f"{self.mount} cannot be unmounted: {done.stderr.decode()}")
+        until(
+            lambda: subprocess.run(["umount", self.mount], capture_output=True, check=False).returncode == 0
+        )
 
 
 def _run(*command: str) -> None:
@@ -101,19 +100,22 @@ def cut_power(
     cuts: int,
     seed: int,
     filesystem: str = "ext4",
-    longest: float = 0,
+    longest: int = 0,
+    in_turn: bool = False,
     renew: int = 8,
     purges: bool = False,
     planted: str = "",
 ) -> Result:
-    """Let a worker work for up to `longest` seconds, cut the power, switch it on, look, and again.
+    """Let a worker work for up to `longest` steps, cut the power, switch it on, look, and again.
 
     Args:
-        longest: 0: as long as its work needs.
+        longest: 0: as many as its work needs.
+        in_turn: Cut under a worker with one thread at the first begin or end of a commit, under the next one
+            at the second, and so on: the same on every run.
         purges: Let it purge and scrub, and do little else.
     """
-    wait = random.Random(seed).uniform
-    longest = longest or (2.0 if purges else 0.25)
+    choose = random.Random(seed).randint
+    longest = longest or (60 if purges else 200)
     result = Result()
     judge: Judge | None = None
     with loop_disk(subject.place, filesystem) as disk:
@@ -123,20 +125,21 @@ def cut_power(
                     shutil.rmtree(judge.subject.place)
                 judge = Judge(subject.at(disk.mount / f"store-{cut}" / "below"), result, planted)
                 files = subject.place / f"files-{cut}"
+            while_opening = cut % OPENING == 1 and not in_turn
             orders = Orders(
                 name=f"{cut}",
                 seed=seed * 100_000 + cut,
-                appenders=1 if purges else 3,
-                mover=not purges,
+                appenders=1 if purges or in_turn else 3,
+                mover=not purges and not in_turn,
                 files=str(files),
                 retry=judge.retry,
                 purges=purges,
                 planted=planted,
+                instant=cut + 1 if in_turn else choose(1, CALLS if while_opening else longest),
+                only_commits=in_turn,
+                while_opening=while_opening,
             )
-            has_opened = cut % OPENING != 1
-            heard, over = _until_the_cut(
-                disk, judge.subject, orders, wait(0.002, longest), has_opened=has_opened
-            )
+            heard, over = cut_off(disk, judge.subject, orders)
             judge.hear(heard, over=over)
             result.cycles += 1
             if not judge.judge(f"cut {cut} ({filesystem}, seed {seed})") and planted:
@@ -144,15 +147,11 @@ def cut_power(
     return result
 
 
-def _until_the_cut(
-    disk: LoopDisk, subject: Subject, orders: Orders, seconds: float, *, has_opened: bool
-) -> tuple[list[object], int]:
-    """What the worker told, and when the power was cut: so many seconds after it has opened the store,
-    or after it has begun."""
+def cut_off(disk: LoopDisk, subject: Subject, orders: Orders) -> tuple[list[object], int]:
+    """What a worker told, and when the power was cut: at its instant. Then it is on again."""
     worker = Child(work, subject, orders)
-    heard = [worker.hear()] if has_opened else []
     try:
-        time.sleep(seconds)
+        heard = hear_until_now(worker)
         over = time.monotonic_ns()
         disk.cut()
     finally:

@@ -4,25 +4,29 @@ order of its client, and each follower has seen each entry once."""
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+from clew.server.process.serve import Options, serve
+from clew.server.process.settings import Settings
 from tests.faults.campaign import Result
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
-from tests.faults.workload.http import TOKEN, Client, Follower, RemoteStore, Speaker
+from tests.faults.workload.http import API, TOKEN, Client, Follower, RemoteStore, Speaker, answer_of, request
+from tests.faults.workload.instants import Instant
+from tests.support.children import Child, preload
 
-START: Final = 30.0
-"""Seconds that a server may take until it listens."""
-LOOK: Final = 0.05
+Tell = Callable[[Any], None]
+
+LOOK: Final = 0.01
 TOGETHER: Final = 5
 """Clients that share a session."""
 
@@ -35,18 +39,17 @@ def kill_servers(
     clients: int = 20,
     stores: int = 2,
     followers: int = 5,
-    seconds: float = 10.0,
-    patience: float = 30.0,
+    longest: int = 0,
     planted: str = "",
 ) -> Result:
-    """Kill the server at random instants, and start it again on the same port.
+    """Kill the server at the begin or the end of a commit, and start it again on the same port.
 
     Args:
         clients: So many append by HTTP, one message after the other; five share a session.
         stores: So many append by stores that are opened over HTTP, to the same sessions.
         followers: So many follow a session each.
-        seconds: How long, about; the kills are spread over it.
-        patience: Seconds after the last append in which the followers have to see it.
+        longest: A life of the server ends with up to so many begins and ends of commits; 0: each one with one
+            more than that before.
         planted: A bug of `plants` for the server to have.
     """
     result = Result()
@@ -60,13 +63,15 @@ def kill_servers(
     remote = [RemoteStore(port, f"store {n}", sessions[n % len(sessions)]) for n in range(stores)]
     talking = [*asking, *remote]
     following = [Follower(port, sessions[n % len(sessions)]) for n in range(followers)]
+    choose = random.Random(seed).randint
+    instants = [choose(1, longest) if longest else number for number in range(1, kills)]
     server = Server(subject.url, port, planted)
     try:
-        chance = random.Random(seed)
-        asyncio.run(_storm(server, asking, remote, following, result, kills, seconds, patience, chance))
+        asyncio.run(_storm(subject, server, asking, remote, following, instants))
     finally:
         server.end()
     subject.settle()
+    result.cycles = kills
     result.acknowledged = _said(talking)
     result.unknown = sum(client.unanswered for client in talking)
     result.saw("appends that no answer came to", result.unknown)
@@ -92,46 +97,59 @@ def _free_port(seed: int) -> int:
 
 
 async def _storm(
+    subject: Subject,
     server: Server,
     asking: list[Client],
     remote: list[RemoteStore],
     following: list[Follower],
-    result: Result,
-    kills: int,
-    seconds: float,
-    patience: float,
-    chance: random.Random,
+    instants: list[int],
 ) -> None:
-    end = time.monotonic() + seconds
     over = threading.Event()
     loop, talking = asyncio.get_running_loop(), [*asking, *remote]
     threads = ThreadPoolExecutor(len(remote) + 1)
+    await loop.run_in_executor(threads, server.start)
     watching = [asyncio.create_task(one.follow()) for one in following]
     saying: list[asyncio.Future[None]] = [asyncio.ensure_future(client.talk(over)) for client in asking]
     saying += [loop.run_in_executor(threads, one.talk, over) for one in remote]
-    for _ in range(kills):
-        goal = _said(talking) + len(talking)
-        # It has to have something to lose.
-        await _until(START, lambda goal=goal: _said(talking) >= goal)  # type: ignore[misc]
-        await asyncio.sleep(chance.uniform(0, 1.5 * seconds / kills))
+    try:
+        await _all_say_more(talking)
+        await _until(lambda: all(one.seen for one in following))  # it has to have something to lose
         server.kill()
-        result.cycles += 1
+        for instant in instants:
+            await loop.run_in_executor(threads, server.start, instant)
+            await loop.run_in_executor(threads, server.wait_for_its_instant)
+            for _ in range(2):  # whatever it was about to answer is answered before this, and was heard
+                await _ask(server.port, f"{API}/sessions/{talking[0].session}")
+            server.kill()
         await loop.run_in_executor(threads, server.start)
-    await asyncio.sleep(max(end - time.monotonic(), 1))
-    over.set()
+        await _all_say_more(talking)
+    finally:
+        over.set()
     await asyncio.gather(*saying)
-    sessions = {client.session for client in talking}
-    expected = {name: sum(len(c.said) for c in talking if c.session == name) for name in sessions}
-    await _until(patience, lambda: all(len(one.seen) >= expected[one.session] for one in following))
+    with subject.open() as store:
+        kept = {name: store.get(name).info.entries for name in {one.session for one in following}}
+    await _until(lambda: all(len(one.seen) >= kept[one.session] for one in following))
     for task in watching:
         task.cancel()
     await asyncio.gather(*watching, return_exceptions=True)
 
 
-async def _until(seconds: float, is_so: Callable[[], bool]) -> None:
-    for _ in range(int(seconds / LOOK)):
-        if is_so():
-            return
+async def _all_say_more(talking: Sequence[Speaker]) -> None:
+    before = [len(client.said) for client in talking]
+    await _until(
+        lambda: all(len(one.said) > was or one.refused for one, was in zip(talking, before, strict=True))
+    )
+
+
+async def _ask(port: int, path: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request(port, "GET", path, None, {}))
+    await answer_of(reader)
+    writer.close()
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 (some of it happens in threads)
         await asyncio.sleep(LOOK)
 
 
@@ -183,45 +201,58 @@ def _differences(client: Speaker, mine: list[tuple[str, str]]) -> Iterator[str]:
 
 
 class Server:
-    """A process that serves, on one port for all its lives."""
+    """A process that serves, on one port for all its lives. Each of them is a fork of one that has imported
+    what a server needs."""
 
     def __init__(self, url: str, port: int, planted: str) -> None:
-        self._command = [sys.executable, "-m", __name__, url, str(port), planted]
-        self._port = port
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self.port = port
+        ear, self._mouth = os.pipe()
+        self._maker = Child(_make_servers, ear, self._mouth, url, port, planted)
+        os.close(ear)
+        self._pid = 0
 
-    def start(self) -> None:
-        """Return when it listens."""
-        process = self._process = subprocess.Popen(self._command)
-        end = time.monotonic() + START
-        while process.poll() is None and time.monotonic() < end:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1):
-                return
-            time.sleep(0.02)
-        raise RuntimeError(f"the server does not listen; it ended with {process.poll()}")
+    def start(self, instant: int = 0) -> None:
+        """Return when it listens. `instant`: of its begins and ends of commits, the last one."""
+        os.write(self._mouth, b"%d\n" % instant)
+        self._pid = self._hear("listens")
 
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+    def wait_for_its_instant(self) -> None:
+        self._hear("now")
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        os.kill(self._pid, how)
+        self._hear("ended")
 
     def end(self) -> None:
         """As a service manager does it."""
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait()
+        with suppress(ProcessLookupError):
+            self.kill(signal.SIGTERM)
+        os.close(self._mouth)
+        self._maker.wait()
+
+    def _hear(self, word: str) -> int:
+        said, number = self._maker.hear()
+        if said != word:
+            raise RuntimeError(f"the server {said}: {number}")
+        return int(number)
 
 
-def _serve(url: str, port: int, planted: str) -> None:
+def _make_servers(tell: Tell, ear: int, mouth: int, url: str, port: int, planted: str) -> None:
+    """Start a server whenever told to, and pass on what it tells."""
+    os.close(mouth)
+    with os.fdopen(ear) as orders:
+        for instant in orders:
+            server = Child(_serve, url, port, planted, int(instant))
+            for said, number, modules in iter(server.hear, None):
+                tell([said, number])
+                preload(modules)
+            tell(["ended", server.wait()])
+
+
+def _serve(tell: Tell, url: str, port: int, planted: str, instant: int) -> None:
     """What `clew serve` does, with a token that is known and room for many clients of one caller."""
-    from clew.server.process.serve import Options, serve
-    from clew.server.process.settings import Settings
-
     plant(planted)
+    Instant(lambda _: tell(["now", 0, []]), instant, only_commits=True, is_answered=False).watch_commits()
     settings = Settings(token=TOKEN, streams=10_000, concurrent=10_000)
-    serve(url, settings, Options(port=port, quiet=True))
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    options = Options(port=port, quiet=True)
+    serve(url, settings, options, on_start=lambda _: tell(["listens", os.getpid(), list(sys.modules)]))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
-import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 import clew
+from clew.core.engine.host import Host
+from clew.core.log.lease import Now
 from clew.run import Heartbeat
 from tests.faults.campaign import Result
 from tests.faults.history.checker import History, check, log_of
@@ -23,6 +25,10 @@ from tests.faults.workload.worker import Orders, work
 from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
+
+MOMENT: Final = 0.05
+LATER: Final = 61_000_000
+"""Microseconds after which a lease of a minute is over."""
 
 
 class Gate:
@@ -97,7 +103,7 @@ def storm(
     subject: Subject, *, processes: int = 4, count: int = 30, freezes: int = 0, seed: int = 1
 ) -> Result:
     """F-22, F-23, F-24: processes append to the same sessions and move sessions of their own, while some
-    of them are stopped for a moment, wherever they are."""
+    of them are stopped, wherever they are, until another one says something, or a moment has passed."""
     result = Result()
     judge = Judge(subject, result)
     files = f"{subject.place}-files"
@@ -110,7 +116,8 @@ def storm(
     for _ in range(freezes):
         frozen = chooser.choice(children)
         frozen.kill(signal.SIGSTOP)
-        time.sleep(chooser.uniform(0.001, 0.1))
+        others = [child._reading for child in children if child is not frozen]
+        select.select(others, [], [], MOMENT)  # it may hold what all others wait for
         frozen.kill(signal.SIGCONT)
         result.cycles += 1
     told += [line for child in children for line in child.hear_all()]
@@ -161,7 +168,7 @@ def _take_over(subject: Subject, name: str, planted: str) -> list[str]:
 def _hold(tell: Tell, subject: Subject, name: str, ear: int, planted: str) -> None:
     plant(planted)
     mock.patch.object(Heartbeat, "watch").start()  # whoever is frozen renews nothing
-    run = subject.open().session(name).run(lease=1, owner="first")
+    run = subject.open().session(name).run(lease=60, owner="first")
     run.append(message("first"))
     tell("holding")
     os.read(ear, 1)
@@ -173,7 +180,17 @@ def _hold(tell: Tell, subject: Subject, name: str, ear: int, planted: str) -> No
 
 
 def _take(tell: Tell, subject: Subject, name: str) -> None:
-    with subject.open() as store, store.get(name).run(owner="second", wait=30) as run:
+    really_moment = Host.moment
+
+    def moment(host: Host) -> Now:
+        now = really_moment(host)
+        return Now(now.wall + LATER, now.steady + LATER, now.domain)
+
+    with (
+        subject.open() as store,
+        mock.patch.object(Host, "moment", moment),
+        store.get(name).run(owner="second") as run,
+    ):
         run.append(message("second"))
     tell("taken")
 

@@ -35,6 +35,8 @@ def unreadable_files(subject: Subject, *, planted: str = "") -> Result:
             result.found(where, [f"the program ended with {child.status}"])
         result.found(where, list(_wrong(case.subject, path, whole, found, result)))
         case.judge(where, [], "")
+        if planted and result.wrong:
+            break
     return result
 
 

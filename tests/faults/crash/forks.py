@@ -7,14 +7,13 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import clew
 from tests.faults.crash.common import chain_of, check_file, message, texts
-from tests.support.children import Child, ProcessFailed
+from tests.support.children import Child
 
 Tell = Callable[[Any], None]
 Found = dict[str, Any]
@@ -147,7 +146,7 @@ def pool_of_workers(path: str) -> Found:
         answer = pool.map_async(_worker, range(8))
         for number in range(20):
             store.get("parent").append(message(f"meanwhile {number}"))
-        told = answer.get(timeout=30)
+        told = answer.get()
     store.close()
     names = [f"worker-{number}" for number in range(8)]
     found = reopened(path, "parent", *names)
@@ -182,41 +181,18 @@ def fork_in_a_storm(path: str, forks: int) -> Found:
     threads.append(threading.Thread(target=read))
     for thread in threads:
         thread.start()
-    hung = 0
     heard = []
     for number in range(forks):
         child = Child(_append_once, store, number)
-        deadline = time.monotonic() + 10
-        while not _has_ended(child) and time.monotonic() < deadline:
-            time.sleep(0.002)
-        if child.status is None:
-            hung += 1
-            child.kill()
-        else:
-            heard.append(child.hear())
-        if hung > 1:
-            break
+        heard.append(child.hear())
+        child.wait()
     stop.set()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     store.close()
-    children = [f"child-{number}" for number in range(forks)] if not hung else []
-    found = reopened(path, *acknowledged, *children)
+    found = reopened(path, *acknowledged, *(f"child-{number}" for number in range(forks)))
     kept = {name: len(found[name]) for name in acknowledged}
-    return {
-        "hung": hung,
-        "heard": heard,
-        "lost": {n: c for n, c in acknowledged.items() if kept[n] != c},
-        **found,
-    }
-
-
-def _has_ended(child: Child) -> bool:
-    if child.status is None:
-        pid, status = os.waitpid(child.pid, os.WNOHANG)
-        if pid:
-            child.status = os.waitstatus_to_exitcode(status)
-    return child.status is not None
+    return {"heard": heard, "lost": {n: c for n, c in acknowledged.items() if kept[n] != c}, **found}
 
 
 def _use_with_await(tell: Tell, store: clew.AsyncStore) -> None:
@@ -239,13 +215,9 @@ def fork_an_async_store(path: str) -> Found:
     store = clew.AsyncStore.over(clew.open(path))
     asyncio.run(use(store))
     child = Child(_use_with_await, store)
-    deadline = time.monotonic() + 10
-    while not _has_ended(child) and time.monotonic() < deadline:
-        time.sleep(0.002)
-    if child.status is None:
-        child.kill()
-        raise ProcessFailed("the child hung")
+    heard = child.hear()
+    child.wait()
     asyncio.run(use(store))
     found = reopened(path, "parent", "child")
     asyncio.run(store.close())
-    return {"heard": child.hear(), **found}
+    return {"heard": heard, **found}

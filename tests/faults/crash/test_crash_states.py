@@ -18,7 +18,7 @@ from tests.support.effort import spread
 Step = Callable[[clew.Store], Any]
 
 BIG = "x" * 9_000 + "y" * 9_000
-MOST = 60
+MOST = 15
 """States of a workload that are opened, of hundreds; a thorough run opens all."""
 
 
@@ -108,13 +108,19 @@ def wrong_with(state: CrashState, expected: list[dict[str, Any]], directory: Pat
 
 
 def losses(
-    place: Path, steps: list[Step], base: dict[str, bytes], *, lying: bool = False, **options: Any
+    place: Path,
+    steps: list[Step],
+    base: dict[str, bytes],
+    *,
+    most: int = MOST,
+    lying: bool = False,
+    **options: Any,
 ) -> tuple[int, list[str]]:
     """How many states there are, and what is wrong with which of those that were looked at."""
     with recording(lying=lying) as disk:
         expected = play(base, place, steps, disk, **options)
     count = sum(1 for _ in crash_states(disk.events, base))
-    chosen = set(spread(range(count), MOST))
+    chosen = set(spread(range(count), most))
     bad: list[str] = []
     for number, state in enumerate(crash_states(disk.events, base)):
         if number in chosen:
@@ -175,13 +181,13 @@ def test_f04_a_crash_during_the_recovery_from_a_crash_loses_nothing(place: Path)
 
 def test_the_crash_states_find_what_the_weaker_durability_loses(place: Path) -> None:
     """A planted bug: `process` survives kill -9 and not power loss, and says so."""
-    _, bad = losses(place, WORKLOADS["append"], prepare(place, tidy=True), durability="process")
+    _, bad = losses(place, WORKLOADS["append"], prepare(place, tidy=True), durability="process", most=60)
 
     assert any("no moment" not in line and "operations were done" in line for line in bad), bad
 
 
 def test_the_crash_states_find_a_disk_that_lies_about_syncs(place: Path) -> None:
     """A planted bug: every sync is ignored."""
-    _, bad = losses(place, WORKLOADS["append"], prepare(place, tidy=True), lying=True)
+    _, bad = losses(place, WORKLOADS["append"], prepare(place, tidy=True), lying=True, most=60)
 
     assert bad

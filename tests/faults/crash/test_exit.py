@@ -11,7 +11,7 @@ import pytest
 import clew
 from tests.faults.crash.common import chain_of, texts
 from tests.faults.crash.exits import leave, leave_a_loop, leave_from_a_thread
-from tests.support.children import call
+from tests.support.forks import call_in_fork
 
 COUNT = 500
 
@@ -27,13 +27,13 @@ def check_complete(path: Path) -> None:
 def test_f20_what_append_nowait_took_is_written_before_the_interpreter_ends(
     tmp_path: Path, how: str, status: int
 ) -> None:
-    call(leave, str(tmp_path / "a.db"), COUNT, how, expect=status)
+    call_in_fork(leave, str(tmp_path / "a.db"), COUNT, how, expect=status)
 
     check_complete(tmp_path / "a.db")
 
 
 @pytest.mark.parametrize("program", [leave_from_a_thread, leave_a_loop])
 def test_f20_it_is_written_whoever_handed_it_over(tmp_path: Path, program: Callable[..., Any]) -> None:
-    call(program, str(tmp_path / "a.db"), COUNT)
+    call_in_fork(program, str(tmp_path / "a.db"), COUNT)
 
     check_complete(tmp_path / "a.db")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.children import Child, ProcessFailed
+from tests.support.waiting import until
 
 Tell = Callable[[Any], None]
 
@@ -28,28 +29,30 @@ READING: Final = ("read", "pread64")
 @contextmanager
 def traced(program: Callable[..., None], *args: Any, strace: tuple[str, ...]) -> Iterator[Child]:
     """A program in a fork, under strace from its first step on."""
-    waiting, go = os.pipe()
 
     def run(tell: Tell) -> None:
-        os.close(go)
-        os.readv(waiting, [bytearray(1)])  # not by read(), which is counted, and may be let fail
+        os.kill(os.getpid(), signal.SIGSTOP)
         program(tell, *args)
 
     child = Child(run)
-    os.close(waiting)
+    os.waitpid(child.pid, os.WUNTRACED)
+    # A process that is attached to while it stands still makes no call that is not seen.
     tracer = subprocess.Popen(["strace", "-f", "-qq", *strace, "-p", str(child.pid)])
     try:
-        while "TracerPid:\t0\n" in Path(f"/proc/{child.pid}/status").read_text():
-            if tracer.poll() is not None:
-                raise ProcessFailed(f"strace ended with {tracer.returncode}")
-            time.sleep(0.001)
-        os.close(go)
+        until(lambda: tracer.poll() is not None or _is_traced(child.pid))
+        if tracer.poll() is not None:
+            raise ProcessFailed(f"strace ended with {tracer.returncode}")
+        child.kill(signal.SIGCONT)
         yield child
     finally:
         if tracer.poll() is not None and child.status is None:
             child.kill()
         child.wait()
         tracer.wait()
+
+
+def _is_traced(pid: int) -> bool:
+    return "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
 
 
 def calls_below(

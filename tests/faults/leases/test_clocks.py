@@ -8,7 +8,6 @@ one must hold all the same.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 import time
@@ -21,12 +20,15 @@ import msgspec
 import pytest
 
 import clew
+import clew.run
 from clew.core.engine.host import machine_clock
 from clew.run import Heartbeat
 from tests.faults.crash.common import chain_of, message, texts
-from tests.faults.leases.tools import DEADLINE, lease_record, plant, statuses, until, wait_for
+from tests.faults.leases.tools import DEADLINE, OFTEN, lease_record, plant, statuses, until
 from tests.support.children import call
 from tests.support.effort import spread
+from tests.support.needs import need
+from tests.support.waiting import until as wait_until
 
 CLOCKS = {"a day ahead": "+1d", "five minutes ahead": "+5m", "an hour behind": "-1h"}
 MONOTONIC_IS_RIGHT = "FAKETIME_DONT_FAKE_MONOTONIC=1"
@@ -38,9 +40,8 @@ WALL = "leases are told by the wall clock"
 
 
 def wrong_clock(offset: str, *, monotonic: bool) -> list[str]:
-    """A command to run a process under. In CI faketime must be there."""
-    if shutil.which("faketime") is None:
-        (pytest.fail if "CI" in os.environ else pytest.skip)("faketime is not installed")
+    """A command to run a process under."""
+    need("faketime")
     return ["env", *([] if monotonic else [MONOTONIC_IS_RIGHT]), "faketime", "-f", offset]
 
 
@@ -63,6 +64,7 @@ def begin(planted: str = "") -> None:
     """First thing in every process. Where libfaketime leaves the monotonic clock alone, it makes
     time.sleep() fail, which waits for a time of that clock."""
     plant(planted)
+    mock.patch.object(clew.run, "BEATS", OFTEN).start()
     if MONOTONIC_IS_RIGHT.partition("=")[0] in os.environ:
         mock.patch.object(time, "sleep", threading.Event().wait).start()
 
@@ -122,7 +124,7 @@ def hold_while_the_clock_jumps(path: str, file: str) -> list[Any]:
     found: list[Any] = []
     with clew.open(path) as store:
         session = store.session("s")
-        with session.run(lease=3, owner="jumping") as run:
+        with session.run(lease=60, owner="jumping") as run:
             for offset in ("+1d", "-1h", "+0"):
                 before = time.time()
                 Path(file).write_text(f"{offset}\n")
@@ -137,7 +139,7 @@ def hold_while_the_clock_jumps(path: str, file: str) -> list[Any]:
 def _see_renewals(session: clew.Session, count: int) -> None:
     for _ in range(count):
         before = until(session)
-        wait_for(partial(_is_later, session, before), "the lease is not renewed")
+        wait_until(partial(_is_later, session, before))
 
 
 def _is_later(session: clew.Session, moment: int) -> bool:
@@ -172,13 +174,15 @@ def test_f25_a_process_with_a_wrong_clock_does_not_get_a_lease_that_is_held(
         assert texts(session) == ["still mine"]
 
 
-def test_f25_finds_a_store_that_measures_leases_by_the_wall_clock(tmp_path: Path) -> None:
-    """A planted bug: stolen by a clock ahead, kept for ever by a holder with such a clock."""
+def test_f25_finds_leases_that_are_measured_by_the_wall_clock(tmp_path: Path) -> None:
+    """A planted bug: stolen by a clock ahead, kept for ever by a holder with such a clock. Three interpreters
+    have to be started for it, which takes a second."""
     under = wrong_clock("+1d", monotonic=False)
     with clew.open(tmp_path / "stolen.db") as store:
         session = store.session("s")
         run = session.run(lease=LONG, owner="right")
 
+        assert call(try_to_take, str(tmp_path / "stolen.db"), under=under)["errors"] == ["right"] * 2
         assert call(try_to_take, str(tmp_path / "stolen.db"), WALL, under=under)["errors"] == []
         with pytest.raises(clew.LeaseLostError):
             run.append(message("lost"))
@@ -237,10 +241,10 @@ def test_f25_the_lease_of_a_holder_with_a_wrong_clock_is_respected(tmp_path: Pat
 
 
 def test_f25_a_holder_with_a_wrong_clock_renews_its_lease(tmp_path: Path, wrong_wall: list[str]) -> None:
-    """Again and again, past the time for which it was taken."""
+    """Again and again."""
     path = tmp_path / "a.db"
 
-    assert call(hold_against, str(path), 3, 4, under=wrong_wall) == [["wrong", "wrong"], False]
+    assert call(hold_against, str(path), 60, 4, under=wrong_wall) == [["wrong", "wrong"], False]
     with clew.open(path) as store:
         assert texts(store.get("s")) == ["before", "after"]
 

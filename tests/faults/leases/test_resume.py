@@ -4,7 +4,6 @@ in the log, nothing is left out, and no tool call is without its result."""
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,15 @@ from clew.run import Run
 from tests.faults.crash.common import chain_of, message, said, texts
 from tests.faults.history.checker import History, Operation, check, log_of
 from tests.faults.leases.tools import Diary, Listen, Tell, Worker, operations_in, plant, statuses
-from tests.support.children import call
-from tests.support.effort import usually
+from tests.support.forks import call_in_fork
 
 Found = dict[str, Any]
 
 ITERATIONS = 20
 ATTEMPTS = 80
-LONGEST = usually(0.0005, thorough=0.004)
-"""Seconds that a worker has after its last line; where a sync costs nothing it does as much in less."""
-
 LINES_A_STEP = 5
 """What a worker tells of one iteration: two appends, each asked and ended, and a checkpoint. It gets no
-further than that before it is killed."""
+further than that before it is killed; with a planted bug it stops at once, and dies there on every run."""
 
 
 def asks(number: int, who: str) -> dict[str, Any]:
@@ -113,15 +108,15 @@ class Foreman:
             store.session("job").append(message("count"))
         self.operations += history.operations
 
-    def send(self, lines: int, seconds: float = 0, halt_at: int = 0) -> bool:
-        """Let a worker tell so many lines, and kill it a moment later; whether it was done by then."""
+    def send(self, lines: int, halt_at: int = 0) -> bool:
+        """Let a worker tell so many lines, and kill it; whether it was done by then."""
         self.sent += 1
         name = f"worker-{self.sent}"
-        worker = Worker(work, self.path, name, halt_at, self.planted, lines + LINES_A_STEP)
+        most = lines if self.planted else lines + LINES_A_STEP
+        worker = Worker(work, self.path, name, halt_at, self.planted, most)
         heard: list[Any] = []
         while len(heard) < lines and (told := worker.hear()) is not None and told != ["halted"]:
             heard.append(told)
-        time.sleep(seconds)
         worker.kill()
         heard += worker.hear_all()
         ended = worker.wait()
@@ -169,11 +164,11 @@ class Foreman:
 
 
 def work_and_kill(path: str, seed: int, planted: str = "") -> Found:
-    """Kill workers at random instants until one gets to the end, or goes wrong."""
+    """Kill workers after some lines, wherever they are, until one gets to the end, or goes wrong."""
     choose = random.Random(seed)
     foreman = Foreman(path, planted)
     for _ in range(ATTEMPTS):
-        if foreman.send(choose.randint(1, 30), choose.uniform(0, LONGEST)) or foreman.wrong:
+        if foreman.send(choose.randint(1, 30)) or foreman.wrong:
             break
     return foreman.verdict()
 
@@ -206,12 +201,12 @@ ONCE_EACH = [str(number) for number in range(1, ITERATIONS + 1) for _ in range(2
 TOTAL = sum(range(ITERATIONS + 1))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_p10_workers_killed_at_random_instants_do_every_iteration_once_and_in_order(
     tmp_path: Path, seed: int
 ) -> None:
     """J1-J9; the next worker gets the lease at once and goes on from the last iteration."""
-    found = call(work_and_kill, str(tmp_path / "a.db"), seed)
+    found = call_in_fork(work_and_kill, str(tmp_path / "a.db"), seed)
 
     assert (found["wrong"], found["violations"]) == ([], "")
     assert iterations(found) == ONCE_EACH
@@ -228,7 +223,7 @@ def test_p15_workers_killed_between_a_call_and_its_result_leave_no_open_call_on_
     tmp_path: Path,
 ) -> None:
     """What a model gets is well formed even before anybody resumes."""
-    found = call(kill_between_call_and_result, str(tmp_path / "a.db"))
+    found = call_in_fork(kill_between_call_and_result, str(tmp_path / "a.db"))
 
     numbers = range(3, ITERATIONS, 3)
     assert found["left"] == [[n, str(n), n - 1, True, f"call-{n}"] for n in numbers]
@@ -239,13 +234,13 @@ def test_p15_workers_killed_between_a_call_and_its_result_leave_no_open_call_on_
 
 def test_the_kills_find_a_rewind_that_does_not_last(tmp_path: Path) -> None:
     """A planted bug."""
-    found = call(work_and_kill, str(tmp_path / "a.db"), 1, "a rewind does not last")
+    found = call_in_fork(work_and_kill, str(tmp_path / "a.db"), 1, "a rewind does not last")
 
     assert "J2" in found["violations"]
 
 
 def test_the_kills_find_a_worker_that_is_sent_back_too_far(tmp_path: Path) -> None:
     """A planted bug: all would be on the path once, but done many times."""
-    found = call(work_and_kill, str(tmp_path / "a.db"), 1, "resumes from the oldest checkpoint")
+    found = call_in_fork(work_and_kill, str(tmp_path / "a.db"), 1, "resumes from the oldest checkpoint")
 
     assert "resumed from 0" in "; ".join(found["wrong"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,25 +20,25 @@ from clew.core.conversation import append, checkpoints, moves, points
 from clew.core.conversation.checkpoints import list_checkpoints
 from clew.core.engine import host
 from clew.core.engine.host import Host
-from clew.core.log.lease import Lease
+from clew.core.log.lease import Lease, Now
 from clew.core.runs import lease
 from clew.core.runs.access import lease_of, live, refuse_if_held
 from clew.run import Run
 from tests.faults.history.checker import History, Kind, Operation, Outcome
 from tests.support.children import Child, ProcessFailed
+from tests.support.waiting import until as wait_until
 
 Tell = Callable[[Any], None]
 Listen = Callable[[], None]
 
-DEADLINE = 30.0
+DEADLINE = 300.0
+OFTEN = 1200
+"""Renewals of a lease while it lasts: of one of a minute, one every 50 ms."""
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ProcessFailed(f"waited {DEADLINE:g} s in vain: {what}")
-        time.sleep(0.002)
+def at_moment(steady: int) -> Any:
+    """The time by which leases are measured stands still in this process."""
+    return mock.patch.object(Host, "moment", lambda self: Now(self.now(), steady, self.domain))
 
 
 class Worker(Child):
@@ -66,11 +65,10 @@ class Worker(Child):
         """Stop it, yet not in the middle of a transaction: nobody else could write then."""
         while True:
             self.kill(signal.SIGSTOP)
-            wait_for(lambda: state_of(self.pid) == "T", "the worker does not stop")
+            wait_until(lambda: state_of(self.pid) == "T")
             if not _is_being_written(path):
                 return
             self.kill(signal.SIGCONT)
-            time.sleep(0.01)
 
     def end(self) -> None:
         """Kill and collect it."""

@@ -13,23 +13,28 @@ from unittest import mock
 import msgspec
 
 import clew
+import clew.run
+from clew.backends.contract import Reader
+from clew.core.runs import lease
+from clew.core.runs.access import Access
 from clew.run import Heartbeat, Run
 from tests.faults.crash.common import chain_of, message, said, texts
 from tests.faults.history.checker import check, log_of
 from tests.faults.leases.tools import (
-    DEADLINE,
+    OFTEN,
     Diary,
     Listen,
     Tell,
     Worker,
+    at_moment,
     operations_in,
     plant,
     state_of,
     statuses,
     until,
-    wait_for,
 )
 from tests.support.children import Child
+from tests.support.waiting import until as wait_until
 
 Found = dict[str, Any]
 
@@ -41,7 +46,7 @@ def hold(tell: Tell, listen: Listen, path: str, leases: dict[str, float], me: di
     store = clew.open(path)
     believed = store._engine.host
     believed.__dict__["me"] = msgspec.structs.replace(believed.me, **me)
-    held = [store.session(name).run(lease=lease, owner="first") for name, lease in leases.items()]
+    held = [store.session(name).run(lease=seconds, owner="first") for name, seconds in leases.items()]
     for run in held:
         run.append(message(f"in {run.id}"))
     tell("holding")
@@ -57,7 +62,7 @@ def killed_holder(path: str, reaped: bool, taking: str, planted: str = "") -> Fo
     if reaped:
         holder.wait()
     else:
-        wait_for(lambda: state_of(holder.pid) == "Z", "the holder does not die")
+        wait_until(lambda: state_of(holder.pid) == "Z")
     with clew.open(path) as store:
         session = store.get("s")
         found: Found = {"before": session.info.status, "held": session.lease is not None}
@@ -79,23 +84,30 @@ def killed_holder(path: str, reaped: bool, taking: str, planted: str = "") -> Fo
 
 def holder_elsewhere(path: str, me: dict[str, str], planted: str = "") -> Found:
     """P10: a killed holder whose number says nothing here: its leases hold until their time is over."""
-    holder = Worker(hold, path, {"long": 600, "short": 1}, me)
+    holder = Worker(hold, path, {"long": 600, "short": 60}, me)
     holder.hear_word()
     holder.end()
     plant(planted)
     with clew.open(path) as store:
-        found: Found = {}
-        try:
-            store.get("long").run(owner="second").complete()
-            found["long"] = "taken"
-        except clew.LeaseHeldError as error:
-            found["long"] = error.owner
+        found: Found = {"long": _taken_by(store.get("long"))}
         short = store.get("short")
         over = until(short)
-        with short.run(owner="second", lease=600, wait=DEADLINE) as run:
-            taken = until(short) - 600_000_000
-            found |= {"epoch": run.epoch, "statuses": statuses(short), "too early by": max(over - taken, 0)}
+        with at_moment(over):
+            found["at its end"] = _taken_by(short)
+        if found["at its end"] == "first":
+            with at_moment(over + 1):
+                found["after its end"] = _taken_by(short)
+        found |= {"epoch": short.info.epoch, "statuses": statuses(short)}
     return found
+
+
+def _taken_by(session: clew.Session) -> str:
+    """Who has the lease after the second one asked for it."""
+    try:
+        session.run(owner="second").complete()
+    except clew.LeaseHeldError as error:
+        return error.owner
+    return "second"
 
 
 def freeze_holder(path: str, beating: bool, planted: str = "") -> Found:
@@ -105,9 +117,8 @@ def freeze_holder(path: str, beating: bool, planted: str = "") -> Found:
     holder.freeze(path)
     with clew.open(path) as store:
         session = store.get("s")
-        wait_for(lambda: session.lease is None, "the lease of a frozen holder is not over")
         diary = Diary(holder.diary.append)
-        with session.run(owner="second", lease=600) as run:
+        with at_moment(until(session) + 1), session.run(owner="second", lease=600) as run:
             diary.write(run, message("taken over"))
             holder.kill(signal.SIGCONT)
             holder.say_go()
@@ -130,16 +141,17 @@ def freeze_holder(path: str, beating: bool, planted: str = "") -> Found:
 
 def _come_back_late(tell: Tell, listen: Listen, path: str, beating: bool, planted: str) -> None:
     plant(planted)
+    mock.patch.object(clew.run, "BEATS", OFTEN).start()
     if not beating:
         mock.patch.object(Heartbeat, "watch").start()
     session = clew.open(path).session("s")
     diary = Diary(tell)
-    run = session.run(lease=1, owner="first")
+    run = session.run(lease=60, owner="first")
     diary.write(run, message("before"))
     tell("holding")
     listen()
     if beating:
-        wait_for(lambda: run.lost, "the heartbeat does not notice")
+        wait_until(lambda: run.lost)
     noticed = run.lost
     told: Found = {"noticed": noticed, "refused": None, "completed": True}
     try:
@@ -158,16 +170,19 @@ def _come_back_late(tell: Tell, listen: Listen, path: str, beating: bool, plante
 
 
 def race(path: str, rounds: int, planted: str = "") -> Found:
-    """F-23: two processes ask for the same lease at once, again and again; what went otherwise than
-    one of them winning."""
+    """F-23: two processes ask for the same lease, again and again, each when it is free; what went otherwise
+    than one of them winning."""
     with clew.open(path) as store:
         store.create("s")
     racers = {name: Worker(_contend, path, name, rounds, planted) for name in ("one", "two")}
     wrong, winners = [], []
     for number in range(rounds):
         order = list(racers.values())[:: -1 if number % 2 else 1]
-        for racer in order:
-            racer.say_go()
+        for step in ("look", "take"):
+            for racer in order:
+                racer.say_go()
+            if step == "look" and [racer.hear_word() for racer in order] != ["free", "free"]:
+                wrong.append(f"round {number}: it was not free")
         heard = {name: racer.hear_word() for name, racer in racers.items()}
         won = [name for name, told in heard.items() if told == ["won", number + 1]]
         held = [told for told in heard.values() if told == ["held", *won]]
@@ -198,6 +213,14 @@ def race(path: str, rounds: int, planted: str = "") -> Found:
 
 def _contend(tell: Tell, listen: Listen, path: str, name: str, rounds: int, planted: str) -> None:
     plant(planted)
+    refuse_early = lease.refuse_early
+
+    def look(reader: Reader, access: Access) -> None:
+        refuse_early(reader, access)
+        tell("free")
+        listen()
+
+    mock.patch.object(lease, "refuse_early", look).start()
     session = clew.open(path).get("s")
     diary = Diary(tell)
     for number in range(rounds):
@@ -224,16 +247,17 @@ def _contend(tell: Tell, listen: Listen, path: str, name: str, rounds: int, plan
 
 def fork_with_a_run(path: str) -> Found:
     """F-26: fork() inside a run: the lease stays with the parent."""
+    mock.patch.object(clew.run, "BEATS", OFTEN).start()
     store = clew.open(path)
     session = store.session("s")
-    with session.run(lease=3, owner="parent") as run:
+    with session.run(lease=60, owner="parent") as run:
         run.append(message("before"))
         child = Child(_use_the_parents_run, run, session)
         heard = child.hear()
         ended = child.wait()
         found: Found = {"child": heard, "ended": ended, "running": session.info.status}
         first = until(session)
-        wait_for(lambda: until(session) > first, "the parent's heartbeat does not go on")
+        wait_until(lambda: until(session) > first)
         run.append(message("after"))
     found |= {"statuses": statuses(session), "texts": texts(session), "fork": texts(store.get("child's"))}
     store.close()

@@ -20,7 +20,7 @@ from tests.faults.campaign import Result
 from tests.faults.campaigns.power import LoopDisk, loop_disk
 from tests.faults.subjects import Subject
 from tests.faults.workload.judge import Judge
-from tests.faults.workload.worker import Orders, work
+from tests.faults.workload.worker import Orders, hear_until_now, work
 from tests.support.children import Child
 
 MEGABYTES = 400
@@ -68,13 +68,18 @@ def stop_servers(
 def _cycles(
     subject: Subject, cluster: Cluster, disk: LoopDisk | None, result: Result, cycles: int, seed: int
 ) -> None:
-    wait = random.Random(seed).uniform
+    choose = random.Random(seed).randint
     judge = Judge(subject.at(subject.place / "store"), result)
     for cycle in range(cycles):
-        orders = Orders(name=f"{cycle}", seed=seed * 1000 + cycle, appenders=3, retry=judge.retry)
+        orders = Orders(
+            name=f"{cycle}",
+            seed=seed * 1000 + cycle,
+            appenders=3,
+            retry=judge.retry,
+            instant=choose(20, 200),
+        )
         worker = Child(work, judge.subject, orders)
-        heard = [worker.hear()]
-        time.sleep(wait(0.01, 0.4))
+        heard = hear_until_now(worker)
         over = time.monotonic_ns()
         if disk is not None:
             disk.cut()

@@ -1,4 +1,5 @@
-"""The same campaigns on PostgreSQL: clients that are killed, servers that stop, disks without power."""
+"""On PostgreSQL: clients that are killed, a server whose disk loses its power. `tests/faults/long` runs the
+other campaigns on it, too."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ import pytest
 
 from tests.faults.campaign import campaign
 from tests.faults.campaigns.kills import kill_cycles
-from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
 from tests.faults.short.servers import stop_servers
 from tests.faults.short.test_power import need_power
 from tests.faults.subjects import PostgresSubject
@@ -26,39 +26,10 @@ def test_f01_clients_killed_at_any_instant_lose_nothing_that_was_acknowledged(
     subject: PostgresSubject,
 ) -> None:
     """P1, P2, P3, P12, J1-J11."""
-    result = campaign(kill_cycles, subject, cycles=6, seed=1)
+    result = campaign(kill_cycles, subject, cycles=1, seed=3, longest=80)
 
     assert result.wrong == []
-    assert result.acknowledged > 30
-
-
-def test_f21_eight_processes_that_open_a_new_store_at_once_all_succeed(subject: PostgresSubject) -> None:
-    result = campaign(start_together, subject, rounds=1)
-
-    assert result.wrong == []
-
-
-def test_f22_f24_a_storm_of_processes_some_of_them_frozen_for_a_moment_loses_nothing(
-    subject: PostgresSubject,
-) -> None:
-    result = campaign(storm, subject, processes=3, count=20, freezes=10)
-
-    assert result.wrong == []
-
-
-def test_f24_a_frozen_holder_that_comes_back_is_refused(subject: PostgresSubject) -> None:
-    """P9, J8."""
-    result = campaign(fence, subject)
-
-    assert result.wrong == []
-
-
-def test_f26_processes_that_are_forked_with_an_open_store_use_it_each_for_itself(
-    subject: PostgresSubject,
-) -> None:
-    result = campaign(fork_with_a_store, subject)
-
-    assert result.wrong == []
+    assert result.acknowledged > 10
 
 
 @pytest.fixture
@@ -69,32 +40,11 @@ def open_place(postgres_url: str) -> Iterator[Path]:
         yield Path(directory)
 
 
-def test_f35_a_server_that_stops_at_once_loses_nothing_that_was_acknowledged(open_place: Path) -> None:
-    """P1."""
-    result = campaign(stop_servers, PostgresSubject(open_place / "subject"), cycles=2, seed=1)
-
-    assert result.wrong == []
-    assert result.acknowledged > 2
-
-
-def test_f35_a_server_whose_disk_loses_its_power_loses_nothing_that_was_acknowledged(
-    open_place: Path,
-) -> None:
-    """P1."""
-    need_power("ext4")
-
-    subject = PostgresSubject(open_place / "subject")
-    result = campaign(stop_servers, subject, cycles=2, seed=1, filesystem="ext4")
-
-    assert result.wrong == []
-    assert result.acknowledged > 2
-
-
 def test_the_power_cuts_find_a_server_that_does_not_sync(open_place: Path) -> None:
-    """A planted bug."""
+    """A planted bug. It takes a second to make a cluster."""
     need_power("ext4")
 
     subject = PostgresSubject(open_place / "subject")
-    result = campaign(stop_servers, subject, cycles=4, seed=2, filesystem="ext4", fsync="off")
+    result = campaign(stop_servers, subject, cycles=1, seed=2, filesystem="ext4", fsync="off")
 
     assert result.wrong != []

@@ -26,31 +26,36 @@ class Deep(msgspec.Struct):
     """What the snapshots hold."""
 
 
-def fill(store: clew.Store, files: Path) -> list[Deep]:
-    """Put something of everything in it; how it looked after each step."""
+def fill(store: clew.Store, files: Path, *, each: bool) -> list[Deep]:
+    """Put something of everything in it; how it looks in the end, or after each step."""
     files.mkdir(parents=True, exist_ok=True)
+    stages: list[Deep] = []
+
+    def look() -> None:
+        if each:
+            stages.append(deep_view(store, None))
+
+    look()
     sessions: list[clew.Session] = []
-    stages = [deep_view(store, None)]
     for n in range(4):
         sessions.append(store.create(f"s{n}", title=f"title {n}", tags=["tag"]))
-        stages.append(deep_view(store, None))
+        look()
     for number in range(12):
         for n, session in enumerate(sessions):
             size = 9_000 if number % 5 == 3 else 40 + number * 17
             session.append(message(f"<{n}.{number}>" + "abcdefghij"[number % 10] * size))
-            stages.append(deep_view(store, None))
+            look()
         if number == 6:
             _beside(sessions[0], files)
-            stages.append(deep_view(store, None))
+            look()
             fork = sessions[2].fork("fork", at=3)
-            stages.append(deep_view(store, None))
+            look()
             fork.append(message("aside"))
-            stages.append(deep_view(store, None))
+            look()
             sessions[3].rewind(2)
-            stages.append(deep_view(store, None))
+            look()
     sessions[0].append(*(message(f"{BATCH} {n}") for n in range(3)))
-    stages.append(deep_view(store, files.with_name("aside-0")))
-    return stages
+    return [*stages, deep_view(store, files.with_name("aside-0"))]
 
 
 def _beside(session: clew.Session, files: Path) -> None:

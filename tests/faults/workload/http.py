@@ -20,13 +20,10 @@ import clew
 from clew.errors import BackendUnavailableError, ClewError, OutcomeUnknownError
 
 TOKEN: Final = "the-token-of-a-campaign"
-PATIENCE: Final = 10.0
-"""Seconds until an answer that does not come is given up, and asked for again."""
-TRIES: Final = 1000
 PAUSE: Final = 0.05
 """Seconds before another try, while there is no server."""
 API: Final = "/api/v1"
-TROUBLE: Final = (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError)
+TROUBLE: Final = (OSError, asyncio.IncompleteReadError)
 """What it looks like to a client when the server is killed."""
 
 
@@ -74,16 +71,16 @@ class Client(Speaker):
         path = f"{API}/sessions/{self.session}/entries"
         sent = request(self._port, "POST", path, body, {"idempotency-key": f"key of {text}"})
         is_repeated = False
-        for _ in range(TRIES):
+        while True:
             asked_at = time.time()
             try:
-                reader, writer = await asyncio.wait_for(self._connected(), PATIENCE)
+                reader, writer = await self._connected()
             except TROUBLE:
                 await asyncio.sleep(PAUSE)
                 continue
             try:
                 writer.write(sent)
-                status, content = await asyncio.wait_for(answer_of(reader), PATIENCE)
+                status, content = await answer_of(reader)
             except TROUBLE:
                 self.unanswered += 1
                 is_repeated = True
@@ -100,7 +97,6 @@ class Client(Speaker):
                 self.refused.append(f"{self.name}: {status} {answer['code']}: {answer['detail']}")
                 return
             await asyncio.sleep(PAUSE)
-        self.refused.append(f"{self.name}: no answer after {TRIES} tries")
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._connection is None:
@@ -125,7 +121,7 @@ class RemoteStore(Speaker):
                 self.slowest = max(self.slowest, time.monotonic() - began)
 
     def _say(self, session: clew.Session, text: str) -> None:
-        for _ in range(TRIES):
+        while True:
             try:
                 [entry] = session.append({"role": "user", "content": text}, key=f"key of {text}")
             except (BackendUnavailableError, OutcomeUnknownError):
@@ -137,7 +133,6 @@ class RemoteStore(Speaker):
             else:
                 self.said.append(Acknowledged(text, entry.id))
                 return
-        self.refused.append(f"{self.name}: no answer after {TRIES} tries")
 
 
 class Follower:

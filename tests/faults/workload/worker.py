@@ -6,6 +6,7 @@ any instant what must be there, what may be there, and what must not.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import threading
@@ -21,12 +22,15 @@ import clew
 from tests.faults.history.checker import outcome_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
+from tests.faults.workload.instants import NOW, Instant
 from tests.faults.workload.moves import Move, World, make, next_move, next_purge, played
+from tests.support.children import Child
 
 SHARED: Final = ("alpha", "beta", "gamma")
 """The sessions that all threads of all workers append to."""
 PADDING: Final = "".join(chr(33 + n * 7919 % 90) for n in range(6000))
 ENDLESS: Final = 1_000_000
+PURGER: Final = "purger"
 
 Tell = Callable[[Any], None]
 Choose = Callable[[World, str, int, random.Random], Move]
@@ -51,6 +55,13 @@ class Orders(msgspec.Struct, kw_only=True):
     planted: str = ""
     count: int = ENDLESS
     """How many operations each thread makes before it stops."""
+    instant: int = 0
+    """The step at which it tells that it is time to be killed, and comes to rest; 0: never. If it purges, the
+    steps of the thread that does so count."""
+    only_commits: bool = False
+    """Of the steps only the begins and ends of commits count."""
+    while_opening: bool = False
+    """Count from the beginning on; else from when it is open."""
 
 
 def work(tell: Tell, subject: Subject, orders: Orders) -> None:
@@ -58,18 +69,18 @@ def work(tell: Tell, subject: Subject, orders: Orders) -> None:
     plant(orders.planted)
     if orders.files:
         os.environ["XDG_CACHE_HOME"] = f"{orders.files}.cache"
-    lock = threading.Lock()
-
-    def tell_alone(line: Any) -> None:
-        with lock:
-            tell(line)
-
+    counted = PURGER if orders.purges and not orders.while_opening else ""
+    instant = Instant(tell, orders.instant, only_commits=orders.only_commits, only_thread=counted)
+    tell_alone = instant.tell
     try:
-        store = subject.open()
+        store = instant.watch_calls(subject.open) if orders.while_opening else subject.open()
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is told)
         tell(["unopened", orders.name, outcome_of(error), repr(error), time.monotonic_ns()])
         return
+    for name in SHARED:
+        store.session(name)
     tell(["opened", orders.name])
+    instant.watch_commits()
     threads = [
         threading.Thread(target=_append, args=(tell_alone, store, orders, number), daemon=True)
         for number in range(orders.appenders)
@@ -79,13 +90,18 @@ def work(tell: Tell, subject: Subject, orders: Orders) -> None:
         threads.append(threading.Thread(target=_move, args=mover, daemon=True))
     if orders.purges:
         purger = (tell_alone, store, orders, f"{orders.name}p", next_purge)
-        threads.append(threading.Thread(target=_move, args=purger, daemon=True))
+        threads.append(threading.Thread(target=_move, args=purger, name=PURGER, daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if orders.count < ENDLESS:
         store.close()
+
+
+def hear_until_now(worker: Child) -> list[Any]:
+    """What a worker tells until it is time, or until it ends."""
+    return list(itertools.takewhile(lambda line: line is not None and line[0] != NOW, iter(worker.hear, 0)))
 
 
 # -- appending

@@ -14,6 +14,7 @@ from clew.files.diff.diff import diff
 from clew.files.objects.store import ObjectReader
 from clew.model.files import FileDiff
 from tests.files.snapshots import Chunked, Link, Program, Tree, planted
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -118,9 +119,7 @@ def test_the_text_of_a_file_that_came_is_all_of_it(engine: Engine) -> None:
     assert one.text == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+1\n"
 
 
-@pytest.mark.parametrize(
-    "content", [b"a\0b", b"\xff", b"x" * (1024 * 1024 + 1)], ids=["nul", "latin", "large"]
-)
+@each_row("content", [b"a\0b", b"\xff", b"x" * (1024 * 1024 + 1)], ids=["nul", "latin", "large"])
 def test_what_is_no_text_or_too_long_has_no_text(engine: Engine, content: bytes) -> None:
     (one,) = compared(engine, {"f": b"1\n"}, {"f": content}, text=True)
     assert one.text is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import random
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def test_what_is_in_common_is_equal_and_in_order(old: str, new: str) -> None:
         end_a, end_b = i + count, j + count
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch program here")
+@pytest.mark.needs("patch")
 def test_the_patch_program_understands_it(tmp_path: Path) -> None:
     old = "".join(f"line {n}\n" for n in range(60)) + "the end, without a line feed"
     new = "new\n" + old.replace("line 20\n", "").replace("line 40\n", "line forty\nmore\n") + "!"

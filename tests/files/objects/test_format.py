@@ -28,6 +28,7 @@ from clew.files.objects.format import (
     encode_directory,
     object_name,
 )
+from tests.support.rows import each_row
 
 KINDS = (FILE, EXECUTABLE, LINK, FOLDER, FILE | CHUNKED, EXECUTABLE | CHUNKED)
 HASH = bytes(range(32))
@@ -70,7 +71,7 @@ def test_different_directories_are_different_objects(one: list[TreeEntry], other
     assert (object_name(encode_directory(one)) == object_name(encode_directory(other))) == same
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [b"", b".", b"..", b"/", b"a/b", b"/etc", b"../x", b"a\0b", b"\0", b"x" * (MAX_NAME + 1)],
 )
@@ -81,7 +82,7 @@ def test_s08_a_name_that_leads_out_of_its_directory_is_refused(name: bytes) -> N
         check_name(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         b"...",
@@ -100,9 +101,7 @@ def test_i20_any_other_name_is_taken(name: bytes) -> None:
     assert [entry.name for entry in decode_directory(raw((name, FILE)))] == [name]
 
 
-@pytest.mark.parametrize(
-    "found", [(b"b", b"a"), (b"a", b"a"), (b"a", b"b", b"a"), (b"a", b"A"), (b"ab", b"a")], ids=repr
-)
+@each_row("found", [(b"b", b"a"), (b"a", b"a"), (b"a", b"b", b"a"), (b"a", b"A"), (b"ab", b"a")], ids=repr)
 def test_names_out_of_order_or_twice_are_refused(found: tuple[bytes, ...]) -> None:
     with pytest.raises(ValueError, match="out of order, or there twice"):
         decode_directory(raw(*((name, FILE) for name in found)))
@@ -145,7 +144,7 @@ def test_two_directories_differ_in_the_names_that_are_not_the_same_in_both(
     assert first.names_of_differences(second) == [name for name in known if known[name] != now[name]]
 
 
-@pytest.mark.parametrize("kind", sorted(set(range(256)) - set(KINDS)))
+@each_row("kind", sorted(set(range(256)) - set(KINDS)))
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     with pytest.raises(ValueError, match=f"unknown kind {kind}"):
         decode_directory(raw((b"a", kind)))
@@ -171,7 +170,7 @@ def test_bytes_of_any_kind_are_refused_or_a_directory(content: bytes) -> None:
         assert encode_directory(found) == tried
 
 
-@pytest.mark.parametrize("head", [b"", b"clewdir2", CHUNKS, DIRECTORY[:-1]])
+@each_row("head", [b"", b"clewdir2", CHUNKS, DIRECTORY[:-1]])
 def test_what_is_no_directory_is_refused(head: bytes) -> None:
     with pytest.raises(ValueError, match="no directory"):
         decode_directory(raw((b"a", FILE), head=head))
@@ -182,9 +181,7 @@ def test_a_list_of_chunks_comes_back(chunks: list[Chunk]) -> None:
     assert decode_chunks(encode_chunks(chunks)) == chunks
 
 
-@pytest.mark.parametrize(
-    "content", [b"", DIRECTORY, CHUNKS[:-1], CHUNKS + b"x", CHUNKS + HASH, CHUNKS + bytes(41)]
-)
+@each_row("content", [b"", DIRECTORY, CHUNKS[:-1], CHUNKS + b"x", CHUNKS + HASH, CHUNKS + bytes(41)])
 def test_what_is_no_list_of_chunks_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="no list of chunks"):
         decode_chunks(content)
@@ -195,6 +192,6 @@ def test_an_object_is_named_by_the_hash_of_exactly_its_bytes(content: bytes) -> 
     assert object_name(content) == blake3(content).digest()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_files_are_told_from_links_and_folders(kind: int) -> None:
     assert TreeEntry(b"a", kind, HASH, 1).is_file == (kind not in (LINK, FOLDER))

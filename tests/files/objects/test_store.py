@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +39,7 @@ from clew.files.objects.store import (
     Overlay,
 )
 from tests.support.storage import Watched
+from tests.support.waiting import until
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -219,8 +219,7 @@ def test_flush_waits_for_what_other_threads_write(engine: Engine) -> None:
 
     def slow(work: Callable[[Transaction], Any]) -> Any:
         started.set()
-        while not writer._state._waiters and not flushed.is_set():  # type: ignore[attr-defined]
-            time.sleep(0.001)
+        until(lambda: writer._state._waiters or flushed.is_set())  # type: ignore[attr-defined]
         seen.append(flushed.is_set())
         return commit(work)
 

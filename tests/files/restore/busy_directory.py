@@ -102,49 +102,64 @@ def files_of(tree: Tree, at: bytes = b"") -> dict[bytes, bytes]:
 
 
 class Storm:
-    """A thread that rewrites, renames, deletes and swaps below a directory until it is stopped."""
+    """Rewrites, renames, deletes and swaps below a directory, before one of four calls to the file system."""
 
     def __init__(self, root: Path, outside: Path, seed: int, largest: int = 6 * 1024 * 1024) -> None:
         self.rounds = 0
         self._root, self._outside = root, outside
         self._random = random.Random(seed)
         self._largest = largest
-        self._stop = threading.Event()
-        self._began = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="storm", daemon=True)
+        self._lock = threading.RLock()
+        self._is_at_it = False
+        self._real = {name: getattr(os, name) for name in CALLS}
         self._actions = [
             self._rewrite, self._rewrite, self._replace, self._rename, self._delete, self._swap_folder,
             self._swap_file, self._grow, self._make_fifo,
         ]  # fmt: skip
 
     def __enter__(self) -> Storm:
-        self._thread.start()
-        self._began.wait(30)
+        for name, real in self._real.items():
+            setattr(os, name, self._instead(real))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        for name, real in self._real.items():
+            setattr(os, name, real)
+        for name in ("swap/e", "swap"):
+            swap_back(self._root / name)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self.rounds += 1
-            try:
-                self._random.choice(self._actions)()
-            except OSError:
-                pass  # the restore was faster
-            self._began.set()
+    def _instead(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            with self._lock:
+                if not self._is_at_it and self._random.random() < 0.25:
+                    self._act()
+            return real(*args, **more)
+
+        return call
+
+    def _act(self) -> None:
+        self._is_at_it = True
+        self.rounds += 1
+        try:
+            self._random.choice(self._actions)()
+        except OSError:
+            pass  # the restore was faster
+        finally:
+            self._is_at_it = False
 
     def _file(self) -> Path:
-        return self._root / self._random.choice(["a", "b", "d/a", "d/b", "d/e/a", "swap/a", "swap/e/a"])
+        """None that is reached through a link: what lies outside is not touched by the storm itself."""
+        names = ["a", "b", "d/a", "d/b", "d/e/a"]
+        if not (self._root / "swap").is_symlink():
+            names += ["swap/a"] if (self._root / "swap/e").is_symlink() else ["swap/a", "swap/e/a"]
+        return self._root / self._random.choice(names)
 
     def _content(self) -> bytes:
         size = self._random.choice([UNIT, 4096, 200_000, 1_000_000, self._largest])
         return content(self.rounds, size)
 
     def _rewrite(self) -> None:
-        """In place, of the size that it had. Of one page only: a larger write may rest half-way for
-        as long as its thread does not run, and then no reader can tell that the file is not whole."""
+        """In place, of the size that it had, if that is small."""
         fd = os.open(self._file(), os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if os.fstat(fd).st_size <= 4096:
@@ -174,11 +189,13 @@ class Storm:
         self._file().unlink()
 
     def _swap_folder(self) -> None:
-        for name in ("swap", "swap/e"):
-            folder = self._root / name
-            swap_for_link(folder, self._outside)
-            self._stop.wait(self._random.choice([0, 0, 0.001]))
+        """A link now, and a directory again the next time."""
+        swap, inner = self._root / "swap", self._root / "swap/e"
+        folder = swap if swap.is_symlink() else self._random.choice([swap, inner])
+        if folder.is_symlink():
             swap_back(folder)
+        else:
+            swap_for_link(folder, self._outside)
 
     def _swap_file(self) -> None:
         path = self._file()

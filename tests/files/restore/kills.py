@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 import clew
-from tests.backends.sqlite.failing_calls import count_calls, traced
+from tests.backends.sqlite.failing_calls import count_calls
 from tests.faults.crash.common import check_file, quick_directory
+from tests.faults.disk.strace import traced
 from tests.files.playground import House, cache_in, copy, kept, state
 from tests.files.restore.restorers import Tell, prepare, restore_first, restorer
 from tests.support.children import Child, ProcessFailed
@@ -24,7 +25,7 @@ PREFIX = b".clew-restore-"
 HEADS = {"rewind": (2, 1), "undo": (2, 2)}
 """Messages before, and when it is done."""
 MOST = 20
-"""Moments of a restore at which it is killed; a thorough run takes many more."""
+"""Moments of a restore at which it is killed, unless told otherwise; a thorough run takes many more."""
 
 
 class Found(msgspec.Struct):
@@ -146,11 +147,13 @@ def name_of(root: Path, before: str) -> str:
 # -- the cycles
 
 
-def kill_at_every_change(what: str, every: int, planted: str = "", threads: bool = False) -> dict[str, Any]:
+def kill_at_every_change(
+    what: str, every: int, planted: str = "", threads: bool = False, most: int = MOST
+) -> dict[str, Any]:
     """Kill a restorer at its last change, and at many before; a planted bug is found once."""
     with scene(what, threads=threads) as found:
         numbers = range(found.changes, 0, -every)
-        for number in numbers if planted else spread(numbers, MOST):
+        for number in numbers if planted else spread(numbers, most):
             found.put_back()
             _kill(Child(restorer(what, number, planted), str(found.case)))
             found.judge(f"change {number}")
@@ -159,21 +162,21 @@ def kill_at_every_change(what: str, every: int, planted: str = "", threads: bool
         return found.result()
 
 
-def kill_the_recovery_at_every_change(how: str, at: int, every: int) -> dict[str, Any]:
+def kill_the_recovery_at_every_change(how: str, at: int, every: int, most: int = MOST) -> dict[str, Any]:
     """Kill a restorer half-way, then whoever recovers, at each change of that; then recover."""
     with scene("rewind") as found:
         found.put_back()
         _kill(Child(restorer("rewind", at), str(found.case)))
         copy(found.case, half := found.case.with_name("half"))
         changes = ended(Child(restorer(how), str(found.case)))
-        for number in spread(range(1, changes + 1, every), MOST):
+        for number in spread(range(1, changes + 1, every), most):
             copy(half, found.case)
             _kill(Child(restorer(how, number), str(found.case)))
             found.judge(f"change {number} of the recovery")
         return found.result()
 
 
-def kill_at_every_call(syscalls: list[str], every: int) -> dict[str, Any]:
+def kill_at_every_call(syscalls: list[str], every: int, most: int = MOST) -> dict[str, Any]:
     """The same with real system calls, by strace."""
     program = restorer("rewind", is_counted=False)
     with scene("rewind") as found:
@@ -183,24 +186,24 @@ def kill_at_every_call(syscalls: list[str], every: int) -> dict[str, Any]:
             trace = str(found.case.with_name("trace"))
             total = count_calls(program, str(found.case), syscall, trace)
             killed[syscall] = 0
-            for number in spread(range(1, total + 1, every), MOST // len(syscalls)):
+            for number in spread(range(1, total + 1, every), max(most // len(syscalls), 2)):
                 found.put_back()
                 fault = f"inject={syscall}:signal=KILL:when={number}"
                 options = ("-o", "/dev/null", "-e", f"trace={syscall}", "-e", fault)
-                with traced(program, str(found.case), *options) as child:
+                with traced(program, str(found.case), strace=options) as child:
                     child.hear_all()
                 killed[syscall] += child.status == -9
                 found.judge(f"{syscall} {number}")
         return {**found.result(), "killed": killed}
 
 
-def kill_a_snapshot_at_every_change() -> dict[str, Any]:
+def kill_a_snapshot_at_every_change(most: int = MOST) -> dict[str, Any]:
     """Kill whoever takes a snapshot at each change of the store; what the next one finds."""
     wrong: dict[str, str] = {}
     with scene("rewind") as found:
         found.put_back()
         changes = ended(Child(restorer("snapshot"), str(found.case)))
-        for number in spread(range(1, changes + 1), MOST):
+        for number in spread(range(1, changes + 1), most):
             found.put_back()
             _kill(Child(restorer("snapshot", number), str(found.case)))
             if lines := ended(Child(_take_the_next, str(found.case))):

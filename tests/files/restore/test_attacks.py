@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +30,6 @@ from clew.files.objects.store import ObjectWriter
 from clew.files.restore import root
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
-from clew.model.files import RestoreReport
 from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
 from tests.files.snapshots import snapshot_of
 
@@ -165,127 +161,6 @@ def test_s08_a_link_of_the_snapshot_is_not_written_through(shop: Workshop, outsi
     assert paths_kept(kept) == paths_kept(partly) == ("d",)
     assert shop.state() == first
     assert read(outside) == OUTSIDE
-
-
-BEFORE: Tree = {
-    b"d": {b"a": b"1", b"known": b"2", b"e": {b"b": b"3", b"gone": {}}, b"l": Link(b"known")},
-    b"z": b"4",
-}
-TARGET: Tree = {
-    b"d": {b"a": b"new", b"e": {b"b": Program(b"new"), b"c": {b"f": b"5"}}, b"l": Link(b"a")},
-    b"z": b"9",
-}
-CALLS = (
-    "open",
-    "stat",
-    "readlink",
-    "link",
-    "unlink",
-    "rename",
-    "symlink",
-    "mkdir",
-    "rmdir",
-    "fsync",
-    "write",
-    "read",
-)
-
-
-class Interloper:
-    """Does something before one of the calls by which restores touch the disk."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        self.at = -1
-        self.act: Any = lambda: None
-        self.came_before: set[str] = set()
-        for name in CALLS:
-            monkeypatch.setattr(os, name, self._before(name, getattr(os, name)))
-
-    def _before(self, name: str, real: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if "dir_fd" in kwargs or "src_dir_fd" in kwargs or isinstance(args[0], int):
-                self.count += 1
-                if self.count == self.at:
-                    self.came_before.add(name)
-                    self.act()
-            return real(*args, **kwargs)
-
-        return call
-
-
-@pytest.mark.parametrize("swapped", ["d", "d/e"])
-def test_s08_a_directory_swapped_for_a_symlink_before_any_call_leads_nowhere(
-    tmp_path: Path, outside: Path, swapped: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interloper = Interloper(monkeypatch)
-    at = 0
-    while True:
-        at += 1
-        shop = Workshop(tmp_path / f"root-{at}")
-        interloper.at = -1
-        write(shop.root, BEFORE)
-
-        def swap(root: Path = shop.root) -> None:
-            (root / swapped).rename(root / "moved")
-            (root / swapped).symlink_to(outside)
-
-        interloper.count, interloper.at, interloper.act = 0, at, swap
-        report = shop.restore(TARGET, BEFORE)
-        reached = interloper.count >= at
-        interloper.at = -1
-
-        assert read(outside) == OUTSIDE, f"at call {at}"
-        if not reached:
-            assert report.failed == ()
-            break
-    assert interloper.came_before == set(CALLS)
-
-
-def test_s08_a_thread_that_swaps_a_directory_for_a_symlink_all_the_time_leads_nowhere(
-    shop: Workshop, outside: Path
-) -> None:
-    swaps, is_over = 0, threading.Event()
-
-    def swap() -> None:
-        nonlocal swaps
-        folder, aside = shop.root / "d", shop.root / "aside"
-        while not is_over.is_set():
-            try:
-                folder.rename(aside)
-                folder.symlink_to(outside)
-                swaps += 1
-                folder.unlink()
-                aside.rename(folder)
-            except OSError:  # the restore made a directory of this name meanwhile
-                shutil.rmtree(aside, ignore_errors=True)
-
-    target: Tree = {b"d": {b"f%d" % n: b"new" for n in range(20)}}
-    write(shop.root, BEFORE)
-    thread = threading.Thread(target=swap)
-    thread.start()
-    rounds, failures = 0, 0
-    try:
-        while rounds < 100 or swaps < 2000:
-            for wanted, last in ((target, BEFORE), (BEFORE, target)):
-                report = _restore_anyhow(shop, wanted, last)
-                failures += bool(report is None or report.failed or report.kept)
-            rounds += 1
-            assert read(outside) == OUTSIDE
-    finally:
-        is_over.set()
-        thread.join()
-
-    assert read(outside) == OUTSIDE
-    assert failures > 0, "the thread never came in between"
-
-
-def _restore_anyhow(shop: Workshop, target: Tree, last: Tree) -> RestoreReport | None:
-    """The look at the tree is a simple one, which a swap may break; None then."""
-    try:
-        return shop.restore(target, last)
-    except OSError:
-        return None
 
 
 def test_no_flag_that_would_follow_a_link_is_used() -> None:

@@ -157,7 +157,7 @@ def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_
 def test_f06_store_and_files_on_one_full_disk_agree_whenever_it_fills_up() -> None:
     """Wherever in a restore the room ends: files and head go on, or are untouched, when there is some."""
     outcomes = set()
-    for left in range(0, 5_000_000, 300_000):
+    for left in range(0, 5_000_000, 700_000):
         with small_disk("12m") as home, home.open() as store:
             session = store.session("s")
             write_noise(home.root, 150_000)

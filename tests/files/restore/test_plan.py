@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.files.objects.format import FOLDER, TreeEntry, encode_directory, find_entry, object_name
 from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan, reverse
 from tests.files.restore.nested_trees import Link, Program, Tree, in_memory, leaves, reading
+from tests.support.rows import each_row
 
 
 def plan(
@@ -27,7 +27,7 @@ def told(found: Plan) -> list[tuple[str, bytes]]:
     return [(step.verb, step.path) for step in found.steps]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "last", "now", "expected"),
     [
         ({b"a": b"1"}, {b"a": b"1"}, {b"a": b"1"}, []),
@@ -60,7 +60,7 @@ def test_a_path_without_conflict_becomes_what_the_target_says_and_what_nobody_kn
     assert not any(step.conflict for step in found.steps)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "last", "now", "conflicts", "overwritten"),
     [
         ({b"a": b"1"}, {b"a": b"2"}, {b"a": b"3"}, [b"a"], [("overwrite", b"a")]),
@@ -86,7 +86,7 @@ def test_what_changed_since_the_last_snapshot_is_a_conflict_kept_or_overwritten_
     assert overwriting.kept == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("target", "last", "now", "conflicts", "overwritten"),
     [
         ({}, {}, {b"a": b"1"}, [b"a"], [("delete", b"a")]),
@@ -115,7 +115,7 @@ def test_what_is_not_ours_is_named_as_unknown() -> None:
     assert found.unknown == (b"d/mine", b"e")
 
 
-@pytest.mark.parametrize("clears", [False, True])
+@each_row("clears", [False, True])
 def test_what_is_blocked_stays_and_so_does_the_directory_that_holds_it(clears: bool) -> None:
     now = {b"d": {b"a": b"1", b"b": b"2"}, b"e": {b"f": {b"a": b"3"}}}
     present = Present(blocked=frozenset([b"d/a", b"e/f"]))
@@ -126,7 +126,7 @@ def test_what_is_blocked_stays_and_so_does_the_directory_that_holds_it(clears: b
     assert found.kept == found.unknown == ()
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
+@each_row("overwrite", [False, True])
 def test_p14_a_directory_with_unknown_files_is_never_replaced_by_a_file(overwrite: bool) -> None:
     now = {b"x": {b"known": b"1", b"mine": b"2"}}
 
@@ -136,7 +136,7 @@ def test_p14_a_directory_with_unknown_files_is_never_replaced_by_a_file(overwrit
     assert found.conflicts == found.kept == (b"x",)
 
 
-@pytest.mark.parametrize("name", [b".git", b".GIT"])
+@each_row("name", [b".git", b".GIT"])
 def test_p14_a_repository_is_never_touched_whatever_a_tree_says(name: bytes) -> None:
     target = {name: {b"config": b"evil"}, b"sub": {name: b"evil"}, b"a": b"1"}
     last = {b"old": {name: {b"config": b"mine"}}}

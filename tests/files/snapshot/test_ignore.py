@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
+from functools import cache
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,8 @@ from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, RootRefusedError
 from clew.files.snapshot.ignore import Patterns
 from tests.files.trees import File, Tree, build, in_store, paths, take
+from tests.support.effort import usually
+from tests.support.rows import each_row
 
 EMPTY = File(b"")
 
@@ -119,9 +122,8 @@ def test_p14_git_is_never_looked_into_even_if_it_is_asked_for(tmp_path: Path) ->
     }
 
 
+@pytest.mark.needs("another user than root")
 def test_s09_rules_that_can_not_be_read_leave_out_all_they_might_have(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
     build(tmp_path, {b"a": {b".gitignore": EMPTY, b"secret": EMPTY}, b"b": EMPTY})
     os.chmod(tmp_path / "a/.gitignore", 0)
     engine = Engine(MemoryBackend())
@@ -149,8 +151,7 @@ def test_rules_behind_a_link_are_not_followed(tmp_path: Path) -> None:
     assert taken(root, {}) == {b"a", b".gitignore"}
 
 
-@pytest.mark.parametrize("pattern", ["", "#x", "/", "a\\", "   "])
-@pytest.mark.parametrize("option", ["include", "exclude"])
+@each_row(("option", "pattern"), product(("include", "exclude"), ("", "#x", "/", "a\\", "   ")))
 def test_a_pattern_that_means_nothing_is_refused_by_name(tmp_path: Path, option: str, pattern: str) -> None:
     with pytest.raises(InvalidError, match=option):
         taken(tmp_path, {}, **{option: [pattern]})
@@ -188,8 +189,8 @@ _trees = st.recursive(
 )
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@settings(max_examples=60)
+@pytest.mark.needs("git")
+@settings(max_examples=usually(25, thorough=60))
 @given(
     tree=st.dictionaries(_names, _trees, min_size=1),
     top=st.lists(_lines, max_size=4),
@@ -210,16 +211,15 @@ def test_the_rules_leave_out_what_git_leaves_out(
 
 
 def _files_of_git(root: Path) -> set[bytes]:
-    git = [
-        "git",
-        f"--git-dir={root.parent / 'git'}",
-        f"--work-tree={root}",
-        "-c",
-        "core.excludesFile=/dev/null",
-    ]
-    subprocess.run([*git, "init", "-q"], check=True, capture_output=True)
-    listed = subprocess.run(
-        [*git, "ls-files", "--others", "--exclude-per-directory=.gitignore", "-z"],
-        check=True, capture_output=True, cwd=root,
-    )  # fmt: skip
+    where = [f"--git-dir={_repository().name}", f"--work-tree={root}", "-c", "core.excludesFile=/dev/null"]
+    asked = ["git", *where, "ls-files", "--others", "--exclude-per-directory=.gitignore", "-z"]
+    listed = subprocess.run(asked, check=True, capture_output=True, cwd=root)
     return set(listed.stdout.split(b"\0")) - {b""}
+
+
+@cache
+def _repository() -> TemporaryDirectory[str]:
+    """One for all trees: nothing is ever put into it."""
+    place = TemporaryDirectory(prefix="clew-git-")
+    subprocess.run(["git", f"--git-dir={place.name}", "init", "-q"], check=True, capture_output=True)
+    return place

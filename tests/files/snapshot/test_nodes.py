@@ -14,7 +14,7 @@ from typing import Any
 import clew
 from tests.faults.requirements import NOBODY, needs_root
 from tests.files.playground import House, cache_in, house, state
-from tests.support.children import call
+from tests.support.forks import call_in_fork
 
 MIB = 1024 * 1024
 
@@ -57,7 +57,7 @@ def test_i21_what_is_no_file_is_skipped_listed_and_left_alone(tmp_path: Path) ->
     home = House(tmp_path)
     make_nodes(home.root)
 
-    found = call(take_and_restore, str(tmp_path), timeout=30)
+    found = call_in_fork(take_and_restore, str(tmp_path))
 
     assert found == {"skipped": SKIPPED, "failed": 0, "links": 3, "problems": []}
     assert stat.S_ISFIFO((home.root / "fifo").stat().st_mode)
@@ -77,7 +77,7 @@ def test_i21_devices_are_not_opened(tmp_path: Path) -> None:
     (home.root / "file").write_text("file")
     (home.root / "dangling").symlink_to("missing")
 
-    found = call(take_and_restore, str(tmp_path), timeout=30)
+    found = call_in_fork(take_and_restore, str(tmp_path))
 
     assert found["skipped"] == {"zero": "device", "disk": "device"}
     assert found["failed"] == 0
@@ -115,7 +115,7 @@ def test_i21_what_must_not_be_read_is_skipped_and_listed(tmp_path: Path) -> None
         (home.root / "secret").write_text("secret")
         (home.root / "secret").chmod(0o000)
         (home.root / "closed").mkdir(0o000)
-        found = call(take_as_nobody, str(home.directory), str(tmp_path), timeout=30)
+        found = call_in_fork(take_as_nobody, str(home.directory), str(tmp_path))
 
         skipped = {"secret": "unreadable", "closed": "unreadable"}
         assert found == {"skipped": skipped, "failed": 0, "links": 1, "problems": []}

@@ -77,7 +77,7 @@ def test_a_file_that_is_rewritten_in_place_is_never_stored_torn(tmp_path: Path, 
     path = tmp_path / "file"
     stored: list[set[int]] = []
     with written_to(path, size):
-        for _ in range(25):
+        for _ in range(8):
             shelf = Shelf()
             read = store(path, shelf)
             if isinstance(read, FileRead):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import subprocess
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,8 +41,8 @@ def skips(engine: Engine, root: Path, **options: Any) -> dict[str, str]:
 # -- what is in it
 
 
-@settings(max_examples=40)
-@given(tree=trees())
+@settings(max_examples=30)
+@given(tree=trees(largest=4 * MIB + 1))
 def test_i20_every_byte_name_mode_link_and_empty_directory_comes_back(tree: Tree) -> None:
     with TemporaryDirectory() as place:
         build(place, tree)
@@ -307,41 +308,6 @@ def test_f44_a_directory_that_becomes_a_link_leads_nowhere(
     assert in_store(engine, take(engine, root).tree) == on_disk(root)
 
 
-@pytest.mark.slow
-def test_f44_s08_no_writer_makes_a_scan_fail_or_look_outside(engine: Engine, tmp_path: Path) -> None:
-    outside, root = tmp_path / "outside", tmp_path / "root"
-    build(outside, {b"f": File(b"SECRET"), b"d": {b"g": File(b"SECRET")}})
-    build(root, {b"x": {b"f": File(b"inside"), b"d": {b"g": File(b"inside")}}, b"y": {b"h": File(b"0")}})
-    done = threading.Event()
-
-    def swap() -> None:
-        number = 0
-        while not done.is_set():
-            number += 1
-            os.rename(root / "x", root / "x2")
-            os.symlink(outside, root / "x")
-            (root / "y/h").write_bytes(b"%d" % number * 100)
-            os.unlink(root / "x")
-            os.rename(root / "x2", root / "x")
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        cache = StatCache()
-        for _ in range(400):
-            tree = in_store(engine, take(engine, root, cache=cache).tree)
-            for name in (b"x", b"x2"):
-                below = tree.get(name, {})
-                assert b"SECRET" not in repr(below).encode()
-            h = tree.get(b"y", {})
-            content = h.get(b"h", File(b"")).content if not isinstance(h, (File, Link)) else b""  # type: ignore[union-attr]
-            assert content in (b"0", b"") or content[: len(content) // 100] * 100 == content
-    finally:
-        done.set()
-        thread.join()
-    assert in_store(engine, take(engine, root, cache=cache).tree) == on_disk(root)
-
-
 # -- progress, roots
 
 
@@ -364,8 +330,10 @@ def test_i22_the_file_system_and_home_directories_are_refused_unless_forced(
 ) -> None:
     home = tmp_path / "users/me"
     home.mkdir(parents=True)
+    (tmp_path / "accounts/me").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
-    for root in ("/", home, home.parent, tmp_path, os.path.expanduser("~root")):
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path / "accounts/me")))
+    for root in ("/", home, home.parent, tmp_path, tmp_path / "accounts/me"):
         with pytest.raises(RootRefusedError, match="force=True"):
             check_root(root, force=False)
         assert check_root(root, force=True) == os.path.realpath(root)

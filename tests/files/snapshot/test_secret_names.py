@@ -14,6 +14,7 @@ from clew.core.engine.engine import Engine
 from clew.files.snapshot import ignore
 from clew.files.snapshot.ignore import is_secret_directory, is_secret_file
 from tests.files.trees import File, Tree, build, in_store, paths, take
+from tests.support.rows import each_row
 
 SECRET = File(b"TOKEN=hunter2")
 PLAIN = File(b"plain")
@@ -44,12 +45,12 @@ def taken(root: Path, tree: Tree, **options: Any) -> tuple[set[bytes], list[tupl
     return paths(in_store(engine, scan.tree)), [(one.path, one.reason) for one in scan.skipped]
 
 
-@pytest.mark.parametrize("name", SECRETS)
+@each_row("name", SECRETS)
 def test_s09_a_name_of_secrets_is_known_in_letters_of_either_case(name: str) -> None:
     assert is_secret_file(name)
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@each_row("name", ORDINARY)
 def test_s09_an_ordinary_name_is_none_of_secrets(name: str) -> None:
     assert not is_secret_file(name)
 

@@ -381,7 +381,7 @@ def _remove(path: bytes) -> None:
         os.unlink(path)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(tree=trees(largest=0), data=st.data())
 @pytest.mark.parametrize("by_watcher", [False, True])
 def test_with_the_cache_a_scan_finds_what_it_finds_without(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
 from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take
 from tests.files.upkeep import collectors
+from tests.support.forks import call_in_fork
 
 OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
 NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
@@ -173,11 +171,7 @@ def test_a_collection_that_lost_its_claim_removes_nothing(
 
 def test_a_claim_whose_holder_is_gone_does_not_stop_the_next(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
-    program = (
-        "import clew, os, sys; from clew.files import records; engine = clew.open(sys.argv[1])._engine;"
-        "engine.run(lambda tx: records.take_claim(tx, engine.host, 3_600_000_000)); os._exit(0)"
-    )
-    subprocess.run([sys.executable, "-c", program, path], check=True, timeout=60)
+    call_in_fork(collectors.claim_and_vanish, path)
     with clew.open(path) as store:
         delete(store._engine, take(store._engine, OLD))
         assert gc(store._engine).objects > 0
@@ -232,32 +226,12 @@ def test_a_collection_that_ends_anywhere_leaves_the_store_in_order(
     pytest.fail("it never came to its end")
 
 
-def _in_threads(*works: Callable[[], object]) -> list[BaseException]:
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-            raise
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return failures
-
-
 def test_threads_that_take_snapshots_and_collect_do_no_harm_to_each_other(engine: Engine) -> None:
-    end = time.monotonic() + 3
-    failures = _in_threads(
-        lambda: collectors.take_and_delete(engine, 1, end),
-        lambda: collectors.take_and_delete(engine, 2, end),
-        lambda: collectors.collect(engine, end),
-    )
-    assert not failures
+    with ThreadPoolExecutor(3) as threads:
+        takers = [threads.submit(collectors.take_and_delete, engine, seed, 15) for seed in (1, 2)]
+        collector = threads.submit(collectors.collect, engine, lambda: all(map(Future.done, takers)))
+    assert [taker.exception() for taker in takers] == [None, None]
+    assert collector.exception() is None
     assert len(ids(engine)) == 4
     assert verify(engine, full=True).problems == ()
     for id in ids(engine):
@@ -269,14 +243,11 @@ def test_threads_that_take_snapshots_and_collect_do_no_harm_to_each_other(engine
 def test_processes_that_take_snapshots_and_collect_do_no_harm_to_each_other(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     clew.open(path).close()
-    command = [sys.executable, "-m", "tests.files.upkeep.collectors", path]
-    started = [
-        subprocess.Popen([*command, what, str(seed), "4"], stdout=subprocess.PIPE, text=True)
-        for seed, what in enumerate(["take", "take", "collect"])
-    ]
-    counts = [int(process.communicate(timeout=90)[0] or -1) for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0]
-    assert all(count > 0 for count in counts)
+
+    removed, *ends = call_in_fork(collectors.in_processes, path, 15)
+
+    assert removed > 0
+    assert ends == [0, 0, 0]
     with clew.open(path) as store:
         assert len(ids(store._engine)) == 4
         assert verify(store._engine, full=True).problems == ()
@@ -287,20 +258,9 @@ def test_a_collection_that_is_killed_does_no_harm_and_does_not_stop_the_next(tmp
     path = str(tmp_path / "store.db")
     with clew.open(path) as store:
         engine = store._engine
-        for seed in range(4):
-            before = _collected(engine)
-            command = [sys.executable, "-m", "tests.files.upkeep.collectors", path, "collect", "0", "60"]
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            end = time.monotonic() + 60
-            while _collected(engine) == before and time.monotonic() < end:
-                collectors.take_and_delete(engine, seed, time.monotonic() + 0.05)
-            process.kill()
-            assert process.wait(timeout=60) < 0
+        for number in range(1, 5):
+            collectors.take_and_delete(engine, number, 6)
+            call_in_fork(collectors.die_collecting, path, number, expect=-9)
             assert verify(engine, full=True).problems == ()
             assert not gc(engine).dry_run
         assert verify(engine, full=True).problems == ()
-
-
-def _collected(engine: Engine) -> int:
-    with engine.read() as reader:
-        return records.counters_of(reader).collected

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,7 @@ from clew.model.files import Snapshot
 from tests.files.snapshots import Tree, object_count, planted, snapshot_of, take
 from tests.files.upkeep import collectors
 from tests.files.upkeep.small_packs import assert_whole, edited, noise, packs, take_many
+from tests.support.forks import call_in_fork
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -241,33 +239,15 @@ def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
         return applied[-1]
 
     monkeypatch.setattr(PackMove, "apply", noted)
-    end = time.monotonic() + 2
     with ThreadPoolExecutor(3) as threads:
-        works = [threads.submit(collectors.take_and_delete, engine, seed, end) for seed in (1, 2)]
-        works.append(threads.submit(collectors.collect, engine, end))
-    assert all(work.exception() is None for work in works)
+        takers = [threads.submit(collectors.take_and_delete, engine, seed, 12) for seed in (1, 2)]
+        collector = threads.submit(collectors.collect, engine, lambda: all(map(Future.done, takers)))
+    assert [taker.exception() for taker in takers] == [None, None]
+    assert collector.exception() is None
     assert any(applied)
     assert verify(engine, full=True).problems == ()
     with engine.read() as reader:
         assert len(list(records.iterate(reader))) == 4
-
-
-EAGER = """
-import os, sys
-from clew.files.upkeep import merge
-from tests.files.upkeep import collectors
-merge.FEWEST, merge.MERGED, merge.SMALL, merge.PACKS_AT_ONCE = 2, 6000, 3000, 1
-apply, left = merge.PackMove.apply, int(sys.argv[2])
-def dying(parcel, tx):
-    global left
-    left -= 1
-    is_applied = apply(parcel, tx)
-    if not left:
-        os.kill(os.getpid(), 9)
-    return is_applied
-merge.PackMove.apply = dying
-collectors.main(sys.argv[1], "collect", "0", "20")
-"""
 
 
 def test_f44_a_merge_that_is_killed_inside_a_transaction_does_no_harm(tmp_path: Path) -> None:
@@ -279,8 +259,7 @@ def test_f44_a_merge_that_is_killed_inside_a_transaction_does_no_harm(tmp_path: 
             for edit in range(6):
                 tree = {f"d{n}": {"f": noise(f"{n} {number} {edit}", 500)} for n in range(4)}
                 taken.append((take(store._engine, tree), tree))
-            command = [sys.executable, "-c", EAGER, path, str(number)]
-            assert subprocess.run(command, check=False, timeout=90).returncode == -9
+            call_in_fork(collectors.die_merging, path, number, expect=-9)
             assert_whole(store._engine, taken)
         assert not gc(store._engine, merge=True).dry_run
         assert_whole(store._engine, taken)

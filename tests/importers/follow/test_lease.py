@@ -5,24 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clew.importers.follow import lease as module
 from clew.importers.follow.lease import Following, HeldError, Lease, holder_of, path_of
+from tests.support.children import Child
 
-HOLDER = """
-import os, sys, time
-from clew.importers.follow import lease as module
-from clew.importers.follow.lease import Following, Lease
-lease = Lease(sys.argv[1])
-lease.tell(Following(pid=os.getpid(), since=12.5, store="somewhere", polled={"/a": "because"}))
-print("held", flush=True)
-time.sleep(60)
-"""
+
+def _hold(tell: Callable[[str], None], address: str) -> None:
+    lease = Lease(address)
+    lease.tell(Following(pid=os.getpid(), since=12.5, store="somewhere", polled={"/a": "because"}))
+    tell("held")
+    signal.pause()
 
 
 @pytest.fixture(autouse=True)
@@ -31,44 +28,31 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def started(address: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, address], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
-def test_a_second_one_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_one_is_told_who_holds_it_and_takes_over_once_that_is_killed(tmp_path: Path) -> None:
     address = str(tmp_path / "s.db")
     assert holder_of(address) is None
-    with started(address) as process:
-        for named in (address, f"{tmp_path}/../{tmp_path.name}/s.db"):
+    with Child(_hold, address) as child:
+        assert child.hear() == "held"
+        for place in (address, f"{tmp_path}/../{tmp_path.name}/s.db"):
             with pytest.raises(HeldError) as refused:
-                Lease(named)
+                Lease(place)
             assert refused.value.holder is not None
-            assert refused.value.holder.pid == process.pid
+            assert refused.value.holder.pid == child.pid
         assert holder_of(address) == Following(
-            pid=process.pid, since=12.5, store="somewhere", polled={"/a": "because"}
+            pid=child.pid, since=12.5, store="somewhere", polled={"/a": "because"}
         )
         Lease(str(tmp_path / "other.db")).end()
-        process.kill()
-
-
-def test_one_that_was_killed_is_taken_over_at_once(tmp_path: Path) -> None:
-    address = str(tmp_path / "s.db")
-    for number in range(3):
-        with started(address) as process:
-            os.kill(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        assert holder_of(address) is None
-        lease = Lease(address)
-        lease.tell(Following(pid=number, since=0.0, store=""))
-        with pytest.raises(HeldError):
-            Lease(address)
-        found = holder_of(address)
-        assert found is not None
-        assert found.pid == number
-        lease.end()
+        child.kill()
+        assert child.wait() == -signal.SIGKILL
+    assert holder_of(address) is None
+    lease = Lease(address)
+    lease.tell(Following(pid=1, since=0.0, store=""))
+    with pytest.raises(HeldError):
+        Lease(address)
+    found = holder_of(address)
+    assert found is not None
+    assert found.pid == 1
+    lease.end()
 
 
 def test_at_the_end_nothing_is_left(tmp_path: Path, state: Path) -> None:

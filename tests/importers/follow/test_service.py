@@ -37,10 +37,9 @@ def unit(home: Path, command: Sequence[str] = ("/usr/bin/clew", "watch")) -> Ser
     return service(command, {}, home=home, platform="linux")
 
 
+@pytest.mark.needs("systemd-analyze")
 def test_systemd_reads_odd_words_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("there is no systemd-analyze")
     tools = tmp_path / "my tools"
     tools.mkdir()
     program = tools / "clew 100%"
@@ -49,24 +48,16 @@ def test_systemd_reads_odd_words_as_they_are(tmp_path: Path, monkeypatch: pytest
     text = module.systemd_unit([str(program), *ODD[1:]], {"CODEX_HOME": '/a b/"c"/100%', "OTHER": "1"})
     file = tmp_path / "clew-watch.service"
     file.write_text(text)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--user", "--man=no", str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "SYSTEMD_LOG_LEVEL": "warning"},
-    )
-    ours = [line for line in (done.stdout + done.stderr).splitlines() if "clew-watch" in line]
-    assert ours == []
+    command = ["systemd-analyze", "verify", "--user", "--man=no", str(file)]
+    env = {"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin", "SYSTEMD_LOG_LEVEL": "warning"}
+
+    def verified() -> str:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
+        return done.stdout + done.stderr
+
+    assert [line for line in verified().splitlines() if "clew-watch" in line] == []
     file.write_text(text.replace('"', "'x", 1))
-    broken = subprocess.run(
-        ["systemd-analyze", "verify", "--user", "--man=no", str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-    )
-    assert "clew-watch" in broken.stdout + broken.stderr
+    assert "clew-watch" in verified()
 
 
 def test_the_unit_quotes_and_passes_on_only_what_matters() -> None:

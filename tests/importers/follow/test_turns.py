@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,11 +14,11 @@ import clew
 from clew.cli import run
 from clew.importers.follow import turns as module
 from clew.importers.follow.lease import Following
-from clew.importers.follow.watcher import Watcher
 from clew.importers.sync import Sync
-from tests.support.agents import ClaudeCode, wait_until
+from tests.importers.follow.story import Stage, Story, leave_word
+from tests.support.agents import ClaudeCode
 
-PATIENCE = 10.0
+LATER = 2 * module.STILL
 
 
 class Scripted(ClaudeCode):
@@ -42,7 +39,6 @@ class Scripted(ClaudeCode):
             (self.work / name).write_text(text)
 
     def hook(self, event: str, *, files: bool = True) -> None:
-        [place] = self._wake.iterdir()
         said = {
             "session_id": self.session,
             "transcript_path": str(self.path),
@@ -50,9 +46,7 @@ class Scripted(ClaudeCode):
             "hook_event_name": event,
         }
         lines = [f"{json.dumps(name)}:{json.dumps(value)}" for name, value in said.items()]
-        new = place / ".new"
-        new.write_text("\n".join([*lines, '"files":true' if files else "", ""]))
-        new.rename(place / "claude-code.77")
+        leave_word(self._wake, "\n".join([*lines, '"files":true' if files else "", ""]))
 
 
 @pytest.fixture
@@ -65,132 +59,150 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@contextmanager
-def following(
-    home: Path, on_state: Callable[[Following], None] = lambda _: None
-) -> Iterator[tuple[clew.Store, Scripted]]:
-    ready = threading.Event()
+class Followed:
+    """An agent, a store, and a watcher that follows the one into the other."""
+
+    def __init__(self, home: Path, store: clew.Store) -> None:
+        self.store = store
+        self.agent = Scripted(home, home / "wake")
+        self.following = Following(pid=1, since=0.0, store="")
+        self._wake = home / "wake"
+
+    def tell(self, story: Callable[[], Story]) -> None:
+        stage = Stage()
+        sync = Sync(lambda *, writes: self.store, None)
+        stage.tell(stage.watcher(self.store, sync, following=self.following, wake=self._wake), story())
+
+    def points(self) -> dict[str, int]:
+        """The checkpoints with files, and where they stand."""
+        found = self.store.find(self.agent.session)
+        return {one.name: one.position for one in found.checkpoints() if one.snapshot} if found else {}
+
+    def said(self) -> int:
+        found = self.store.find(self.agent.session)
+        return found.info.messages if found else 0
+
+    def turn(self, **files: str) -> Story:
+        """A user asks, the agent edits files and answers."""
+        self.agent.say()
+        self.agent.edit(**files)
+        self.agent.say()
+        self.agent.hook("Stop")
+        yield LATER
+
+
+@pytest.fixture
+def followed(home: Path) -> Iterator[Followed]:
     with clew.open(home / "s.db") as store:
-        watcher = Watcher(
-            store,
-            Sync(lambda *, writes: store, None),
-            following=Following(pid=1, since=0.0, store=""),
-            wake=home / "wake",
-            on_report=lambda _: ready.set(),
-            on_state=on_state,
-        )
-        thread = threading.Thread(target=watcher.run)
-        thread.start()
-        try:
-            assert ready.wait(PATIENCE)
-            yield store, Scripted(home, home / "wake")
-        finally:
-            watcher.stop()
-            thread.join(PATIENCE)
-        assert not thread.is_alive()
+        yield Followed(home, store)
 
 
-def points(store: clew.Store, session: str) -> dict[str, int]:
-    """The checkpoints with files, and where they stand."""
-    found = store.find(session)
-    return {one.name: one.position for one in found.checkpoints() if one.snapshot} if found else {}
+def test_a_rewind_brings_the_files_of_a_turn_back(
+    followed: Followed, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = followed.agent
 
-
-def said(store: clew.Store, agent: Scripted) -> int:
-    found = store.find(agent.session)
-    return found.info.messages if found else 0
-
-
-def turn(store: clew.Store, agent: Scripted, **files: str) -> None:
-    """A user asks, the agent edits files and answers."""
-    before = len(points(store, agent.session)) if agent.session else 0
-    agent.say()
-    agent.edit(**files)
-    agent.say()
-    agent.hook("Stop")
-    assert wait_until(lambda: len(points(store, agent.session)) > before, PATIENCE)
-
-
-def test_a_rewind_brings_the_files_of_a_turn_back(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[Following] = []
-    with following(home, told.append) as (store, agent):
-        turn(store, agent, **{"a.py": "one", "b.py": "b"})
-        turn(store, agent, **{"a.py": "two"})
+    def story() -> Story:
+        yield from followed.turn(**{"a.py": "one", "b.py": "b"})
+        yield from followed.turn(**{"a.py": "two"})
         (agent.work / "b.py").unlink()
-        turn(store, agent, **{"a.py": "three", "c.py": "new"})
-        assert sorted(points(store, agent.session).values()) == [1, 3, 5]
-        assert wait_until(lambda: told[-1].snapshots == 3, PATIENCE)
-        id = agent.session
+        yield from followed.turn(**{"a.py": "three", "c.py": "new"})
+        assert sorted(followed.points().values()) == [1, 3, 5]
+        assert followed.following.snapshots == 3
+
+    followed.tell(story)
     at = ["--store", str(home / "s.db"), "rewind", "--files", "--yes"]
-    assert run([*at, f"{id}@3"]) == 0
+    assert run([*at, f"{agent.session}@3"]) == 0
     assert {path.name: path.read_text() for path in agent.work.iterdir()} == {"a.py": "two", "b.py": "b"}
-    assert run([*at, id, "2"]) == 0  # the files before that message: those of the turn before
+    assert run([*at, agent.session, "2"]) == 0  # the files before that message: those of the turn before
     assert (agent.work / "a.py").read_text() == "one"
     capsys.readouterr()
 
 
-def test_without_being_asked_for_no_files_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STILL", 0.01)
-    with following(home) as (store, agent):
+def test_without_being_asked_for_no_files_are_kept(followed: Followed) -> None:
+    agent = followed.agent
+
+    def story() -> Story:
         agent.say()
         agent.edit(**{"a.py": "one"})
         agent.say()
         agent.hook("PostToolUse")
+        yield 0
         agent.hook("Stop", files=False)
-        assert wait_until(lambda: said(store, agent) == 2, 5)
+        yield 0
+        assert followed.said() == 2
         agent.say()
         agent.hook("UserPromptSubmit")
-        assert wait_until(lambda: said(store, agent) == 3, 5)
-        time.sleep(0.3)
-        assert points(store, agent.session) == {}
-        assert store.snapshots() == []
+        yield 0
+        assert followed.said() == 3
+        yield 10 * module.LONGEST
+        assert followed.points() == {}
+        assert followed.store.snapshots() == []
+
+    followed.tell(story)
 
 
-def test_last_words_that_come_late_belong_to_the_turn(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STILL", 0.05)
-    monkeypatch.setattr(module, "LONGEST", PATIENCE)
-    with following(home) as (store, agent):
+def test_last_words_that_come_late_belong_to_the_turn(followed: Followed) -> None:
+    agent = followed.agent
+
+    def story() -> Story:
         agent.say()
         agent.edit(**{"a.py": "one"})
         agent.hook("Stop")
-        assert wait_until(lambda: store.find(agent.session) is not None, 5)
-        time.sleep(0.3)  # longer than a session has to be still
-        assert points(store, agent.session) == {}
+        yield module.LONGEST / 2  # longer than a session has to be still
+        assert followed.said() == 1
+        assert followed.points() == {}
         agent.say()
-        assert wait_until(lambda: len(points(store, agent.session)) > 0, 5)
-        assert points(store, agent.session) == {"turn-1": 1}
+        yield LATER
+        assert followed.points() == {"turn-1": 1}
+
+    followed.tell(story)
 
 
-def test_an_agent_that_says_no_last_word_is_not_waited_for(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LONGEST", 0.3)
-    with following(home) as (store, agent):
+def test_an_agent_that_says_no_last_word_is_not_waited_for(followed: Followed) -> None:
+    agent = followed.agent
+
+    def story() -> Story:
         agent.say()
         agent.edit(**{"a.py": "one"})
         agent.hook("SessionEnd")
-        assert wait_until(lambda: points(store, agent.session) == {"turn-0": 0}, 5)
+        yield module.LONGEST - LATER
+        assert followed.points() == {}
+        yield 2 * LATER
+        assert followed.points() == {"turn-0": 0}
+
+    followed.tell(story)
 
 
-def test_what_snapshots_leave_out_is_left_out(home: Path) -> None:
-    with following(home) as (store, agent):
-        (agent.work / "node_modules").mkdir()
-        (agent.work / "node_modules" / "x.js").write_text("x")
-        turn(store, agent, **{"a.py": "one", ".env": "KEY=1", ".gitignore": "*.log\n", "x.log": "log"})
-        [snapshot] = store.snapshots()
-        assert store.read_file(snapshot, "a.py") == b"one"
-        for name in (".env", "x.log", "node_modules/x.js"):
-            with pytest.raises(clew.errors.NotFoundError):
-                store.read_file(snapshot, name)
+def test_what_snapshots_leave_out_is_left_out(followed: Followed) -> None:
+    (followed.agent.work / "node_modules").mkdir()
+    (followed.agent.work / "node_modules" / "x.js").write_text("x")
+    files = {"a.py": "one", ".env": "KEY=1", ".gitignore": "*.log\n", "x.log": "log"}
+    followed.tell(lambda: followed.turn(**files))
+    [snapshot] = followed.store.snapshots()
+    assert followed.store.read_file(snapshot, "a.py") == b"one"
+    for name in (".env", "x.log", "node_modules/x.js"):
+        with pytest.raises(clew.errors.NotFoundError):
+            followed.store.read_file(snapshot, name)
 
 
-def test_files_that_cannot_be_kept_are_a_trouble_and_no_end(home: Path) -> None:
-    with following(home) as (store, agent):
+def test_files_that_cannot_be_kept_are_a_trouble_and_no_end(followed: Followed, home: Path) -> None:
+    agent = followed.agent
+
+    def story() -> Story:
         agent.say()
         agent.cwd = str(home)  # a home directory is not taken
         agent.say()
         agent.hook("Stop")
+        yield LATER
+        assert followed.points() == {}
+        assert followed.following.trouble is not None
+        assert "were not kept" in followed.following.trouble.reason
         agent.cwd = str(home / "not there")
         agent.hook("Stop")
+        yield LATER
         agent.cwd = str(agent.work)
-        turn(store, agent, **{"a.py": "one"})
+        yield from followed.turn(**{"a.py": "one"})
+        assert len(followed.points()) == 1
+
+    followed.tell(story)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,14 +15,16 @@ import pytest
 
 import clew
 from clew.errors import StoreBusyError, VersionError
+from clew.importers.follow import polling, trees
 from clew.importers.follow import watcher as module
 from clew.importers.follow.lease import Following
 from clew.importers.follow.pending import MOST_PATHS
 from clew.importers.follow.watcher import Watcher
 from clew.model.transfer import ImportReport
+from tests.importers.follow.story import Stage, Story, leave_word
 
 NOTHING = ImportReport(sessions=(), dry_run=False, files=3)
-PATIENCE = 10.0
+give_back_memory = module._give_back_memory
 
 
 class Root(NamedTuple):
@@ -52,10 +54,9 @@ class Counting:
         self.during()
         return NOTHING
 
-    def wait_for(self, number: int) -> list[list[str] | None]:
+    def wait_for(self, number: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.asked) >= number, PATIENCE), self.asked
-            return self.asked[:]
+            self._changed.wait_for(lambda: len(self.asked) >= number)
 
 
 @pytest.fixture
@@ -65,37 +66,49 @@ def place(tmp_path: Path) -> Path:
     return root
 
 
-@contextmanager
-def running(sync: Counting, tmp_path: Path, **options: object) -> Iterator[Watcher]:
+@pytest.fixture
+def sync(place: Path) -> Counting:
+    return Counting(place)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+Watching = Callable[..., Watcher]
+
+
+@pytest.fixture
+def watching(sync: Counting, stage: Stage, place: Path) -> Iterator[Watching]:
+    following = Following(pid=1, since=0.0, store="")
     with clew.open("memory:") as store:
-        following = Following(pid=1, since=0.0, store="")
-        watcher = Watcher(store, sync, following=following, wake=tmp_path / "wake", **options)  # type: ignore[arg-type]
-        thread = threading.Thread(target=watcher.run)
-        thread.start()
-        try:
-            yield watcher
-        finally:
-            watcher.stop()
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
+        yield partial(stage.watcher, store, sync, following=following, wake=place.parent / "wake")
 
 
-def test_first_everything_then_what_changes_in_one_pass(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-    with running(sync, tmp_path) as watcher:
-        sync.wait_for(1)
-        time.sleep(0.05)
+def test_first_everything_then_what_changes_in_one_pass(
+    sync: Counting, stage: Stage, watching: Watching, place: Path, memory_given_back: list[None]
+) -> None:
+    def story() -> Story:
+        assert sync.asked == [None]
         for number in range(20):
             (place / f"{number % 4}.jsonl").write_text(str(number))
-        asked = sync.wait_for(2)
-    assert asked == [None, [str(place / f"{number}.jsonl") for number in range(4)]]
+            yield module.WINDOW / 40
+        assert sync.asked == [None], "the window is open"
+        yield module.WINDOW
+
+    watcher = watching()
+    stage.tell(watcher, story())
+    assert sync.asked == [None, [str(place / f"{number}.jsonl") for number in range(4)]]
     assert (watcher.following.passes, watcher.following.sources) == (2, 3)
     assert watcher.following.state == "following"
-    assert list((tmp_path).glob("wake/*")) == []
+    assert list(place.parent.glob("wake/*")) == []
+    assert len(memory_given_back) == 1, "after a look at everything only"
 
 
-def test_what_comes_during_a_pass_is_brought_by_the_next_one(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
+def test_what_comes_during_a_pass_is_brought_by_the_next_one(
+    sync: Counting, stage: Stage, watching: Watching, place: Path
+) -> None:
     late = iter(["a.jsonl", "b.jsonl"])
 
     def write() -> None:
@@ -104,39 +117,37 @@ def test_what_comes_during_a_pass_is_brought_by_the_next_one(place: Path, tmp_pa
             return
 
     sync.during = write
-    with running(sync, tmp_path):
-        asked = sync.wait_for(3)
-    assert asked == [None, [str(place / "a.jsonl")], [str(place / "b.jsonl")]]
+    stage.tell(watching(), iter([1.0]))
+    assert sync.asked == [None, [str(place / "a.jsonl")], [str(place / "b.jsonl")]]
 
 
-def test_while_nothing_happens_it_does_nothing(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-    with running(sync, tmp_path):
-        sync.wait_for(1)
-        time.sleep(0.1)
-        before = time.thread_time_ns(), time.process_time()
-        time.sleep(0.5)
-        assert time.process_time() - before[1] < 0.05
+def test_while_nothing_happens_it_does_nothing(sync: Counting, stage: Stage, watching: Watching) -> None:
+    stage.tell(watching(), iter([]))
+    assert stage.waits == [module.SAFETY], "one sleep until the next look at everything"
     assert sync.asked == [None]
 
 
-def test_too_much_at_once_is_one_look_at_everything(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-    with running(sync, tmp_path):
-        sync.wait_for(1)
+def test_too_much_at_once_is_one_look_at_everything(
+    sync: Counting, stage: Stage, watching: Watching, place: Path
+) -> None:
+    def story() -> Story:
         incoming = place.parent / "incoming"
         incoming.mkdir()
         for number in range(MOST_PATHS + 1):
             (incoming / str(number)).touch()
         incoming.rename(place / "moved")
-        assert sync.wait_for(2) == [None, None]
+        yield 1
+
+    stage.tell(watching(), story())
+    assert sync.asked == [None, None]
 
 
-def test_more_than_the_system_can_tell_is_one_look_at_everything(place: Path, tmp_path: Path) -> None:
+def test_more_than_the_system_can_tell_is_one_look_at_everything(
+    sync: Counting, stage: Stage, watching: Watching, place: Path
+) -> None:
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if most > 100_000:
         pytest.skip("this system's queue is very long")
-    sync = Counting(place)
 
     def write() -> None:
         if len(sync.asked) == 1:
@@ -146,29 +157,30 @@ def test_more_than_the_system_can_tell_is_one_look_at_everything(place: Path, tm
                     other.write(b"x")
 
     sync.during = write
-    with running(sync, tmp_path):
-        assert sync.wait_for(2) == [None, None]
+    stage.tell(watching(), iter([1.0]))
+    assert sync.asked == [None, None]
 
 
 def test_asked_for_or_after_a_while_it_looks_at_everything(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sync: Counting, stage: Stage, watching: Watching
 ) -> None:
-    sync = Counting(place)
-    with running(sync, tmp_path) as watcher:
-        sync.wait_for(1)
+    watcher = watching()
+
+    def story() -> Story:
         watcher.rescan()
-        assert sync.wait_for(2) == [None, None]
-    monkeypatch.setattr(module, "SAFETY", 0.2)
-    sync = Counting(place)
-    with running(sync, tmp_path):
-        assert sync.wait_for(3) == [None, None, None]
+        yield 0
+        assert sync.asked == [None, None]
+        yield module.SAFETY - 1
+        assert sync.asked == [None, None]
+        yield 2
+
+    stage.tell(watcher, story())
+    assert sync.asked == [None, None, None]
 
 
 def test_a_store_that_is_busy_is_tried_again(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sync: Counting, stage: Stage, watching: Watching, place: Path
 ) -> None:
-    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
-    sync = Counting(place)
     left = [StoreBusyError("busy"), StoreBusyError("busy")]
     states: list[str] = []
 
@@ -176,135 +188,156 @@ def test_a_store_that_is_busy_is_tried_again(
         if sync.asked[-1] is not None and left:
             raise left.pop()
 
-    sync.during = fail
-    with running(sync, tmp_path, on_state=lambda state: states.append(state.state)) as watcher:
-        sync.wait_for(1)
+    def story() -> Story:
         (place / "a.jsonl").write_text("x")
-        asked = sync.wait_for(4)
-    assert asked == [None, *[[str(place / "a.jsonl")]] * 3]
+        yield 2 * module.WINDOW
+        assert len(sync.asked) == 2
+        yield module.FIRST_RETRY
+        assert len(sync.asked) == 3
+        yield module.FIRST_RETRY
+        assert len(sync.asked) == 3, "it waits longer each time"
+        yield module.FIRST_RETRY
+
+    sync.during = fail
+    watcher = watching(on_state=lambda state: states.append(state.state))
+    stage.tell(watcher, story())
+    assert sync.asked == [None, *[[str(place / "a.jsonl")]] * 3]
     assert "retrying" in states
     assert watcher.following.state == "following"
     assert watcher.following.trouble is not None
     assert "busy" in watcher.following.trouble.reason
 
 
-def test_a_store_that_cannot_be_used_ends_it(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-
+def test_a_store_that_cannot_be_used_ends_it(sync: Counting, watching: Watching) -> None:
     def fail() -> None:
         raise VersionError("too new")
 
     sync.during = fail
-    with clew.open("memory:") as store:
-        watcher = Watcher(
-            store, sync, following=Following(pid=1, since=0.0, store=""), wake=tmp_path / "wake"
-        )
-        with pytest.raises(VersionError):
-            watcher.run()
+    with pytest.raises(VersionError):
+        watching().run()
 
 
-def test_a_pass_can_be_ended_in_the_middle(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-    with running(sync, tmp_path) as watcher:
+def test_a_pass_can_be_ended_in_the_middle(
+    sync: Counting, stage: Stage, watching: Watching, place: Path
+) -> None:
+    watcher = watching()
 
-        def long() -> None:
-            for _ in range(1000):
-                watcher.check()
-                time.sleep(0.01)
-
-        sync.wait_for(1)
-        sync.during = long
-        (place / "a.jsonl").write_text("x")
-        sync.wait_for(2)
-        began = time.monotonic()
+    def stopped() -> None:
+        watcher.check()
         watcher.stop()
-    assert time.monotonic() - began < 2
+        watcher.check()
+
+    def story() -> Story:
+        sync.during = stopped
+        (place / "a.jsonl").write_text("x")
+        yield 1
+        pytest.fail("it went on")
+
+    stage.tell(watcher, story())
+    assert len(sync.asked) == 2
+    assert watcher.following.passes == 1
 
 
-def test_what_it_writes_itself_is_no_news(place: Path, tmp_path: Path) -> None:
-    sync = Counting(place)
-
+def test_what_it_writes_itself_is_no_news(
+    sync: Counting, stage: Stage, watching: Watching, place: Path
+) -> None:
     def write() -> None:
-        (place / "store.db-wal").write_text(str(time.time()))
+        (place / "store.db-wal").write_text("x")
 
     sync.during = write
-    with running(sync, tmp_path, ignored=[str(place / "store.db")]):
-        sync.wait_for(1)
-        time.sleep(0.5)
+    stage.tell(watching(ignored=[str(place / "store.db")]), iter([1.0]))
     assert sync.asked == [None]
 
 
 def test_a_place_that_cannot_be_watched_is_polled(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sync: Counting, stage: Stage, watching: Watching, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.importers.follow import polling, trees
-
-    monkeypatch.setattr(polling, "SHORTEST", 0.05)
     monkeypatch.setattr(trees, "silent_file_system", lambda path: "nfs4" if path == str(place) else None)
-    sync = Counting(place)
-    with running(sync, tmp_path) as watcher:
-        sync.wait_for(1)
+    watcher = watching()
+
+    def story() -> Story:
         (place / "a.jsonl").write_text("x")
-        assert sync.wait_for(2) == [None, [str(place / "a.jsonl")]]
+        yield polling.SHORTEST / 2
+        assert sync.asked == [None]
+        yield polling.SHORTEST
+        assert sync.asked == [None, [str(place / "a.jsonl")]]
         assert list(watcher.following.polled) == [str(place)]
         monkeypatch.setattr(trees, "silent_file_system", lambda path: None)
         watcher.rescan()
-        assert sync.wait_for(3)[2] is None
+        yield 0
+        assert sync.asked[2:] == [None]
         assert watcher.following.polled == {}
+
+    stage.tell(watcher, story())
 
 
 def test_hooks_wake_it_also_where_nothing_can_be_watched(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, sync: Counting, watching: Watching, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.importers.follow import trees
-
     monkeypatch.setattr(trees, "silent_file_system", lambda path: "nfs4")
-    monkeypatch.setattr(module, "WAKE_POLL", 0.05)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.parent))
     transcript = place.parent / "projects" / "a.jsonl"
-    sync = Counting(place.parent / "projects")
-    with running(sync, tmp_path):
-        sync.wait_for(1)
-        [wake] = (tmp_path / "wake").iterdir()
-        (wake / ".new").write_text(f'"hook_event_name":"Stop"\n"transcript_path":"{transcript}"\n')
-        (wake / ".new").rename(wake / "claude-code.123")
-        assert sync.wait_for(2) == [None, [str(transcript)]]
+    sync.roots = [Root("claude-code", str(transcript.parent))]
+
+    def story() -> Story:
+        leave_word(place.parent / "wake", f'"hook_event_name":"Stop"\n"transcript_path":"{transcript}"\n')
+        yield module.WAKE_POLL
+
+    stage.tell(watching(), story())
+    assert sync.asked == [None, [str(transcript)]]
 
 
-def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WINDOW", 5.0)
+def test_a_hook_wakes_it_at_once(
+    sync: Counting, stage: Stage, watching: Watching, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.parent))
-    projects = place.parent / "projects"
-    projects.mkdir()
-    transcript = projects / "a.jsonl"
-    sync = Counting(projects)
+    transcript = place.parent / "projects" / "a.jsonl"
+    transcript.parent.mkdir()
+    sync.roots = [Root("claude-code", str(transcript.parent))]
+    wake = place.parent / "wake"
+    said = f'"hook_event_name":"Stop"\n"session_id":"s"\n"transcript_path":"{transcript}"\n'
     left = [StoreBusyError("busy")]
-    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
 
     def fail() -> None:
         if len(sync.asked) == 2:
             raise left.pop()
 
-    sync.during = fail
-    with running(sync, tmp_path):
-        sync.wait_for(1)
-        [wake] = (tmp_path / "wake").iterdir()
-        said = f'"hook_event_name":"Stop"\n"session_id":"s"\n"transcript_path":"{transcript}"\n'
-        (wake / ".new").write_text(said)
-        began = time.monotonic()
-        (wake / ".new").rename(wake / "claude-code.123")
-        sync.wait_for(2)
-        assert time.monotonic() - began < 1
-        assert sync.wait_for(3) == [None, [str(transcript)], [str(transcript)]]
-        assert not list(wake.iterdir())
-        (wake / ".new").write_text(said.replace(str(transcript), "/etc/passwd"))
-        (wake / ".new").rename(wake / "claude-code.123")
-        time.sleep(0.2)
+    def story() -> Story:
+        sync.during = fail
+        leave_word(wake, said)
+        yield 0
+        assert len(sync.asked) == 2, "without a window"
+        yield 2 * module.FIRST_RETRY
+        assert sync.asked == [None, [str(transcript)], [str(transcript)]]
+        assert not list(wake.glob("*/*"))
+        leave_word(wake, said.replace(str(transcript), "/etc/passwd"))
+        yield 10
+
+    stage.tell(watching(), story())
     assert len(sync.asked) == 3
 
 
-def test_memory_is_given_back_while_another_thread_reads() -> None:
+def test_another_thread_wakes_and_ends_it_while_it_sleeps(
+    store: clew.Store, sync: Counting, place: Path
+) -> None:
+    """With the real clock, and the real system call."""
+    following = Following(pid=1, since=0.0, store="")
+    watcher = Watcher(store, sync, following=following, wake=place.parent / "wake")
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    sync.wait_for(1)
+    watcher.rescan()
+    sync.wait_for(2)
+    (place / "a.jsonl").write_text("x")
+    sync.wait_for(3)
+    watcher.stop()
+    thread.join()
+    assert sync.asked == [None, None, [str(place / "a.jsonl")]]
+
+
+def test_memory_is_given_back_while_another_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server follows agents beside requests: a busy connection keeps its pages, and nothing fails."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
     connection, reading = apsw.Connection(":memory:"), threading.Event()
 
     def busy() -> bool:
@@ -316,8 +349,8 @@ def test_memory_is_given_back_while_another_thread_reads() -> None:
     thread = threading.Thread(target=_until_interrupted, args=(connection, endless))
     thread.start()
     try:
-        assert reading.wait(10)
-        module._give_back_memory()
+        reading.wait()
+        give_back_memory()
     finally:
         connection.interrupt()
         thread.join()

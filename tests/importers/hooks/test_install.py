@@ -14,6 +14,7 @@ from clew.errors import InvalidError
 from clew.importers.hooks import install as installing
 from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
 from clew.importers.hooks.install import hooks_directory, install, remove, script_of, status
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -66,7 +67,7 @@ def test_where_nothing_was_nothing_stays(agent: Agent, home: Path) -> None:
 
 
 @MERGED
-@pytest.mark.parametrize("text", [MINE, MINE.rstrip(), "{}", '{"a":1}', "", " \n", '{"hooks": {}}\r\n'])
+@each_row("text", [MINE, MINE.rstrip(), "{}", '{"a":1}', "", " \n", '{"hooks": {}}\r\n'])
 def test_settings_come_back_byte_for_byte(agent: Agent, text: str) -> None:
     before = _put(agent, text)
     outcome = install(agent, files=None)
@@ -229,9 +230,7 @@ def test_a_damaged_backup_is_not_put_back(agent: Agent) -> None:
 
 
 @MERGED
-@pytest.mark.parametrize(
-    "record", [b"", b"{", b"[]", b'{"path": 3}', b'{"path":"/","existed":true,"after":""}']
-)
+@each_row("record", [b"", b"{", b"[]", b'{"path": 3}', b'{"path":"/","existed":true,"after":""}'])
 def test_a_damaged_record_is_no_obstacle(agent: Agent, record: bytes) -> None:
     _put(agent, MINE)
     install(agent, files=None)
@@ -332,7 +331,7 @@ def test_a_pipe_in_the_place_of_settings_is_not_waited_for(agent: Agent) -> None
 
 
 @MERGED
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ('{\n  "a": 1,\n}', r":2: it is not valid JSON: a comma stands before the end"),

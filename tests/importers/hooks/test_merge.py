@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.importers.hooks.agents import AGENTS
 from clew.importers.hooks.merge import found_in, handlers_of, with_hooks, without_hooks
+from tests.support.effort import usually
 
+FEW = settings(max_examples=usually(settings().max_examples, quick=30, thorough=1000))
 SCRIPT = "/data/clew/hooks/gemini-cli.sh"
 AGENT = AGENTS["gemini-cli"]
 
@@ -48,6 +50,7 @@ def _written(settings: dict[str, Any], indent: int | str | None, newline: str) -
     return text.replace("\n", newline)
 
 
+@FEW
 @given(
     _settings,
     st.sampled_from([None, 2, 4, "\t"]),
@@ -67,6 +70,7 @@ def test_ours_come_once_and_go_without_a_trace(
     assert _without_empty(json.loads(without_hooks(after, AGENT))) == _without_empty(settings)
 
 
+@FEW
 @given(_settings, st.sampled_from([None, 1, 2]))
 def test_ours_go_from_a_file_that_the_agent_wrote_anew(settings: dict[str, Any], indent: int | None) -> None:
     after = json.loads(with_hooks(json.dumps(settings), AGENT, SCRIPT))
@@ -75,6 +79,7 @@ def test_ours_go_from_a_file_that_the_agent_wrote_anew(settings: dict[str, Any],
     ) == _without_empty(settings)
 
 
+@FEW
 @given(_settings)
 def test_hooks_of_an_older_script_are_replaced(settings: dict[str, Any]) -> None:
     old = with_hooks(json.dumps(settings, indent=2), AGENT, "/old place/clew/hooks/gemini-cli.sh")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import clew
 from clew.importers.programs import ductwork, ggcode, openrouter, picoclaw, tingly_box
 from tests.importers.readers import read_file
+from tests.support.effort import usually
 
 ASK, SAY = (
     {"role": "user", "content": 'a"b\\ <ä>'},
@@ -44,11 +45,7 @@ def as_lines(*records: dict[str, Any]) -> bytes:
 
 
 FILES: dict[str, tuple[ModuleType, str, bytes]] = {
-    "openrouter": (
-        openrouter,
-        "s.json",
-        json.dumps({"sessions": {"a": SESSION, "b": SESSION}}).encode(),
-    ),
+    "openrouter": (openrouter, "s.json", json.dumps({"sessions": {"a": SESSION, "b": SESSION}}).encode()),
     "picoclaw": (picoclaw, "s.jsonl", as_lines(ASK, SAY, ASK)),
     "picoclaw-old": (picoclaw, "s.json", json.dumps({"key": "a", "messages": [ASK, SAY]}).encode()),
     "ggcode": (ggcode, "s.jsonl", as_lines(*RECORDS)),
@@ -83,7 +80,7 @@ def test_a_file_cut_anywhere_gives_whole_messages_of_the_file_and_nothing_else(
     assert {0, len(known) - 1} <= found
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(60, quick=20, thorough=1000))
 @given(data=st.data())
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_with_any_bytes_changed_is_read_without_an_error(name: str, data: st.DataObject) -> None:

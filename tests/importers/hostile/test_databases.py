@@ -18,6 +18,7 @@ from clew.importers.programs.opencode import reader as opencode
 from clew.importers.reading import sqlite
 from tests.importers.programs import test_goose, test_llm, test_opencode, test_tingly_box
 from tests.importers.readers import tree_bytes
+from tests.support.rows import each_row
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 
@@ -117,12 +118,12 @@ def read(kind: str, path: Path) -> list[Problem]:
     return problems
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_a_database_as_it_should_be_is_read(tmp_path: Path, kind: str) -> None:
     assert read(kind, make(tmp_path, kind)) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_tables_that_are_only_in_the_log_are_found(tmp_path: Path, kind: str) -> None:
     with closing(apsw.Connection(str(tmp_path / "a.db"))) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -131,8 +132,8 @@ def test_tables_that_are_only_in_the_log_are_found(tmp_path: Path, kind: str) ->
         assert sqlite.tables(tmp_path / "a.db") == tables_of(KINDS[kind].schema).keys()
 
 
-@pytest.mark.parametrize(("kind", "table"), CASES)
-@pytest.mark.parametrize("instead", INSTEAD)
+@each_row(("kind", "table"), CASES)
+@each_row("instead", INSTEAD)
 def test_s34_what_stands_in_the_place_of_a_table_is_not_read(
     tmp_path: Path, kind: str, table: str, instead: str
 ) -> None:
@@ -147,9 +148,7 @@ def test_s34_what_stands_in_the_place_of_a_table_is_not_read(
     assert tree_bytes(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "statement", ["ATTACH 'x' AS y", "PRAGMA table_list", "CREATE TABLE t (x)", "DELETE FROM session"]
-)
+@each_row("statement", ["ATTACH 'x' AS y", "PRAGMA table_list", "CREATE TABLE t (x)", "DELETE FROM session"])
 def test_s34_nothing_but_reading_is_done_to_a_copy(tmp_path: Path, statement: str) -> None:
     path = make(tmp_path, "opencode")
 

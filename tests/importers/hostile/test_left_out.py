@@ -17,11 +17,11 @@ from clew.importers import OWN, READERS
 from clew.importers.detect import look, scan_places
 from tests.backends.sqlite.children import as_somebody_else
 from tests.faults.crash.common import quick_directory
-from tests.faults.requirements import needs_root
 from tests.importers.hostile.test_lookalikes import SAMPLES
 from tests.importers.programs import test_goose
 from tests.importers.readers import write_json, write_lines
 from tests.support.children import call
+from tests.support.rows import each_row
 
 SAID = {"role": "user", "content": "hi"}
 LONG = "x" * 200_000
@@ -47,7 +47,7 @@ def lengthened(text: str) -> str:
     return "\n".join([json.dumps({"a_long_field": LONG, **json.loads(first)}), *rest]) + "\n"
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name.endswith(".jsonl")])
+@each_row("name", [name for name in SAMPLES if name.endswith(".jsonl")])
 def test_a_log_whose_first_line_is_very_long_is_known(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text(lengthened(text))
@@ -60,22 +60,21 @@ def test_a_log_that_tells_what_it_is_behind_a_very_long_line_is_known(tmp_path: 
     assert [job.format for job in look(tmp_path, None).jobs] == ["claude-code"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\0\0\0\0", b'{"role": "user", "cont'])
+@each_row("content", [b"", b"\n\n", b"\0\0\0\0", b'{"role": "user", "cont'])
 def test_a_picoclaw_log_that_a_crash_emptied_still_has_its_summary(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.jsonl").write_bytes(content)
-    write_json(tmp_path / "a.meta.json", META)
     with clew.open("memory:") as store:
+        (tmp_path / "a.jsonl").write_bytes(content)
+        write_json(tmp_path / "a.meta.json", META)
         report = store.import_path(tmp_path)
         assert [session.id for session in report.sessions] == ["picoclaw:k"]
         assert store.get("picoclaw:k").summary == "we spoke of cookies"
 
 
-def test_a_picoclaw_log_with_a_field_that_nobody_knows_is_taken(tmp_path: Path) -> None:
+def test_a_picoclaw_log_with_a_field_that_nobody_knows_is_taken(store: clew.Store, tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", {**SAID, "mood": "good"})
     write_json(tmp_path / "a.meta.json", META)
-    with clew.open("memory:") as store:
-        store.import_path(tmp_path)
-        assert store.get("picoclaw:k").messages() == [{**SAID, "mood": "good"}]
+    store.import_path(tmp_path)
+    assert store.get("picoclaw:k").messages() == [{**SAID, "mood": "good"}]
 
 
 def test_what_another_program_keeps_beside_such_settings_is_not_picoclaws(tmp_path: Path) -> None:
@@ -101,15 +100,15 @@ UNKNOWN: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@each_row("name", UNKNOWN)
 def test_what_looks_like_a_session_and_is_not_taken_is_named(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(UNKNOWN[name])
-    (tmp_path / "known.jsonl").write_text(SAMPLES["a.jsonl"][1])
-    (tmp_path / "notes.txt").write_text("not a session")
-    (tmp_path / "empty.jsonl").touch()
-    assert left_out(tmp_path) == [name]
-    assert left_out(tmp_path, dry_run=True) == [name]
     with clew.open("memory:") as store:
+        (tmp_path / name).write_bytes(UNKNOWN[name])
+        (tmp_path / "known.jsonl").write_text(SAMPLES["a.jsonl"][1])
+        (tmp_path / "notes.txt").write_text("not a session")
+        (tmp_path / "empty.jsonl").touch()
+        assert left_out(tmp_path) == [name]
+        assert left_out(tmp_path, dry_run=True) == [name]
         with pytest.raises(clew.InvalidError, match=name):
             store.import_path(tmp_path, strict=True)
         with pytest.raises(clew.InvalidError, match=name):
@@ -133,10 +132,9 @@ def test_a_database_that_is_damaged_behind_its_first_page_is_named(tmp_path: Pat
     assert left_out(tmp_path) == ["sessions.db"]
 
 
-def test_a_log_of_ours_whose_first_line_is_damaged_is_named(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        store.session("mine").append(SAID)
-        store.export("mine", "jsonl", path=tmp_path / "mine.jsonl")
+def test_a_log_of_ours_whose_first_line_is_damaged_is_named(store: clew.Store, tmp_path: Path) -> None:
+    store.session("mine").append(SAID)
+    store.export("mine", "jsonl", path=tmp_path / "mine.jsonl")
     whole = (tmp_path / "mine.jsonl").read_text()
     (tmp_path / "mine.jsonl").write_text("#" + whole)
     assert left_out(tmp_path) == ["mine.jsonl"]
@@ -150,26 +148,26 @@ def exported(path: Path, words: str) -> list[str]:
     return path.read_text().splitlines(keepends=True)
 
 
-def test_a_damaged_line_of_a_log_of_ours_is_named_and_the_rest_is_imported(tmp_path: Path) -> None:
+def test_a_damaged_line_of_a_log_of_ours_is_named_and_the_rest_is_imported(
+    store: clew.Store, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.jsonl"
     whole = exported(path, "abc")
     path.write_text("".join(whole[:-1]) + whole[-1].replace("said c", "said C"))
-    with clew.open("memory:") as store:
-        with pytest.raises(clew.InvalidError, match=f"line {len(whole)}"):
-            store.import_path(path, strict=True)
-        report = store.import_path(path)
-        assert [problem.line for problem in report.problems] == [len(whole)]
-        assert [message["content"] for message in store.get("mine").messages()] == ["said a", "said b"]
+    with pytest.raises(clew.InvalidError, match=f"line {len(whole)}"):
+        store.import_path(path, strict=True)
+    report = store.import_path(path)
+    assert [problem.line for problem in report.problems] == [len(whole)]
+    assert [message["content"] for message in store.get("mine").messages()] == ["said a", "said b"]
 
 
-def test_a_log_of_ours_that_can_not_be_imported_costs_only_itself(tmp_path: Path) -> None:
+def test_a_log_of_ours_that_can_not_be_imported_costs_only_itself(store: clew.Store, tmp_path: Path) -> None:
     whole = exported(tmp_path / "mine.jsonl", "abc")
     (tmp_path / "mine.jsonl").write_text("".join(line.replace("said b", "said B") for line in whole))
     exported(tmp_path / "other.jsonl", "d")
-    with clew.open("memory:") as store:
-        report = store.import_path(tmp_path)
-        assert [session.id for session in report.sessions] == ["other"]
-        assert report.left_out == (str(tmp_path / "mine.jsonl"),)
+    report = store.import_path(tmp_path)
+    assert [session.id for session in report.sessions] == ["other"]
+    assert report.left_out == (str(tmp_path / "mine.jsonl"),)
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
@@ -190,7 +188,7 @@ def _told(place: str) -> tuple[list[list[str]], int]:
     return [sorted(names) for names in told], len(scan_places(Path(place, "home")))
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_files_and_directories_that_may_not_be_read_are_named() -> None:
     with quick_directory() as directory:
         directory.chmod(0o755)
@@ -224,7 +222,7 @@ def specials(place: Path) -> list[Path]:
     return [place / name for name in ("pipe.jsonl", ".aider.chat.history.md", "bound.jsonl", "device.jsonl")]
 
 
-@pytest.mark.parametrize("format", [None, OWN, *READERS])
+@each_row("format", [None, OWN, *READERS])
 def test_pipes_sockets_and_devices_are_refused_and_nobody_waits_for_them(
     tmp_path: Path, format: str | None
 ) -> None:
@@ -239,12 +237,12 @@ def test_pipes_sockets_and_devices_are_refused_and_nobody_waits_for_them(
 # -- a wrong format
 
 
-@pytest.mark.parametrize("format", [OWN, *READERS])
+@each_row("format", [OWN, *READERS])
 def test_a_file_of_another_format_is_refused_and_makes_no_session(tmp_path: Path, format: str) -> None:
-    others = {name: text for name, (own, text) in SAMPLES.items() if own != format}
-    for name, text in others.items():
-        (tmp_path / name).write_text(text)
     with clew.open("memory:") as store:
+        others = {name: text for name, (own, text) in SAMPLES.items() if own != format}
+        for name, text in others.items():
+            (tmp_path / name).write_text(text)
         for name in others:
             refusal = f"its format is {SAMPLES[name][0]}, not {format}"
             with pytest.raises(clew.InvalidError, match=refusal):
@@ -256,18 +254,18 @@ def test_a_file_of_another_format_is_refused_and_makes_no_session(tmp_path: Path
         assert len(store.list()) == 0
 
 
-@pytest.mark.parametrize("format", [OWN, *READERS])
+@each_row("format", [OWN, *READERS])
 def test_a_file_of_no_format_makes_no_session_whatever_its_caller_says(tmp_path: Path, format: str) -> None:
-    things = {
-        "notes.md": "# Notes\n\nnothing\n",
-        "app.jsonl": '{"level": "info", "msg": "x"}\n' * 3,
-        "package.json": '{"name": "x", "version": "1"}',
-        "list.json": "[1, 2, 3]",
-        "data.db": "SQLite format 3\0",
-    }
-    for name, text in things.items():
-        (tmp_path / name).write_text(text)
     with clew.open("memory:") as store:
+        things = {
+            "notes.md": "# Notes\n\nnothing\n",
+            "app.jsonl": '{"level": "info", "msg": "x"}\n' * 3,
+            "package.json": '{"name": "x", "version": "1"}',
+            "list.json": "[1, 2, 3]",
+            "data.db": "SQLite format 3\0",
+        }
+        for name, text in things.items():
+            (tmp_path / name).write_text(text)
         for name in things:
             try:
                 report = store.import_path(tmp_path / name, format)
@@ -277,9 +275,10 @@ def test_a_file_of_no_format_makes_no_session_whatever_its_caller_says(tmp_path:
         assert len(store.list()) == 0
 
 
-def test_a_format_that_is_named_takes_what_its_content_alone_does_not_tell(tmp_path: Path) -> None:
+def test_a_format_that_is_named_takes_what_its_content_alone_does_not_tell(
+    store: clew.Store, tmp_path: Path
+) -> None:
     path = write_lines(tmp_path / "a.jsonl", {**SAID, "mood": "good"})
-    with clew.open("memory:") as store:
-        report = store.import_path(path, "picoclaw")
-        assert [(session.id, session.messages) for session in report.sessions] == [("picoclaw:a", 1)]
-        assert report.ok
+    report = store.import_path(path, "picoclaw")
+    assert [(session.id, session.messages) for session in report.sessions] == [("picoclaw:a", 1)]
+    assert report.ok

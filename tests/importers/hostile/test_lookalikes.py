@@ -15,6 +15,7 @@ import clew
 from clew.importers import READERS
 from clew.importers.detect import look
 from clew.importers.reading.files import first_keys, has_keys
+from tests.support.rows import each_row
 
 
 def lines(*records: Any) -> str:
@@ -82,7 +83,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each_row("name", SAMPLES)
 def test_the_file_itself_is_known(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text(text)
@@ -93,7 +94,7 @@ def test_every_reader_of_texts_has_a_sample() -> None:
     assert READERS.keys() - {format for format, _ in SAMPLES.values()} == {"llm"}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each_row("name", SAMPLES)
 def test_what_only_shows_it_is_not(tmp_path: Path, name: str) -> None:
     for wrapping, wrap in WRAPPINGS.items():
         (tmp_path / wrapping).write_text(wrap(SAMPLES[name][1]))
@@ -110,7 +111,7 @@ def test_a_database_of_somebody_else_is_not(tmp_path: Path) -> None:
         look(tmp_path, None)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "k.jsonl", "o.jsonl"])
+@each_row("name", ["a.jsonl", "b.jsonl", "k.jsonl", "o.jsonl"])
 def test_a_log_whose_first_line_is_damaged_is_still_known(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text('{"torn": "rec\n' + text)
@@ -129,7 +130,7 @@ def test_a_record_that_is_printed_over_several_lines_is_no_log(tmp_path: Path) -
         look(tmp_path, None)
 
 
-@pytest.mark.parametrize("cut", [0, 3, 40])
+@each_row("cut", [0, 3, 40])
 def test_a_document_that_is_not_shown_to_its_end_is_known(cut: int) -> None:
     text = document({**GEMINI, "messages": [{"content": "x" * 100}]}).encode()
     shown = text[: len(text) - cut]

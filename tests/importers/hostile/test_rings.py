@@ -10,6 +10,7 @@ import pytest
 import clew
 from clew.importers.contract import SourceEntry
 from tests.core.load import test_load
+from tests.importers.hostile.forged_files import store_of
 from tests.importers.programs import test_codex, test_llm, test_opencode, test_pi
 from tests.importers.programs.claude_code import test_reader
 
@@ -66,10 +67,9 @@ def of_llm(folder: Path) -> None:
     log.db.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "jsonl"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    addresses = {"memory": "memory:", "sqlite": str(tmp_path / "s.db"), "jsonl": f"jsonl:///{tmp_path / 's'}"}
-    with clew.open(addresses[request.param]) as opened:
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[clew.Store]:
+    with store_of(backend, tmp_path) as opened:
         yield opened
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 import clew
 from clew.importers.programs import aider
-from tests.importers.readers import Read, in_tokyo, land, read_file, read_one, tree_bytes
+from tests.importers.readers import Read, in_tokyo, land, read_file, read_one
+from tests.support.rows import each_row
 
 START = "\n# aider chat started at 2026-05-22 10:11:12\n\n"
 INTRO = "> Aider v0.86.0  \n> Main model: gpt-5 with diff edit format  \n\n"
@@ -40,17 +39,17 @@ def test_prompts_answers_and_output_are_told_apart(tmp_path: Path) -> None:
     assert read.session.updates() == {"model": "gpt-5"}
 
 
-@pytest.mark.parametrize("typed", ["/undo", "/add a.py", "!ls", "/ask", "<blank>", "/run x  \n#### y"])
+@each_row("typed", ["/undo", "/add a.py", "!ls", "/ask", "<blank>", "/run x  \n#### y"])
 def test_a_command_for_aider_is_no_turn(tmp_path: Path, typed: str) -> None:
-    read = read_text(tmp_path, f"#### {typed}  \n\n> Done.  \n\n#### fix it  \n\nSure.\n")
-    assert [entry.human for entry in read.entries] == [False, None, None, None]
     with clew.open("memory:") as store:
+        read = read_text(tmp_path, f"#### {typed}  \n\n> Done.  \n\n#### fix it  \n\nSure.\n")
+        assert [entry.human for entry in read.entries] == [False, None, None, None]
         land(store, aider, tmp_path / ".aider.chat.history.md")
         (info,) = store.list()
         assert (info.user_turns, info.title) == (1, "fix it")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "typed", ["/ask why?", "/code do it", "/ok", "see /undo", "fix  \n#### /undo", "/drop  \n\n#### fix it"]
 )
 def test_what_a_command_says_to_the_model_is_a_turn(tmp_path: Path, typed: str) -> None:
@@ -121,18 +120,9 @@ def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None
     assert [problem.line for problem in problems] == [4]
 
 
-def test_the_file_is_told_by_its_content_and_left_as_it_is(tmp_path: Path) -> None:
+def test_the_file_is_told_by_its_content(tmp_path: Path) -> None:
     file = history(tmp_path / "repo", START + "#### hi\n")
-    before = tree_bytes(tmp_path)
     assert aider.files(tmp_path) == [file]
     assert aider.recognises(file, file.read_bytes())
     assert not aider.recognises(file, b"# Title\n")
     assert len(read_one(aider, file).entries) == 1
-    assert tree_bytes(tmp_path) == before
-
-
-def test_in_a_store_the_same_file_adds_nothing(tmp_path: Path) -> None:
-    file = history(tmp_path / "r", START + "#### hi\n\nhello\n")
-    with clew.open("memory:") as store:
-        assert land(store, aider, file) == [("aider:r:2026-05-22 10:11:12", "new", 2)]
-        assert land(store, aider, file) == [("aider:r:2026-05-22 10:11:12", "unchanged", 0)]

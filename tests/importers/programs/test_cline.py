@@ -9,7 +9,7 @@ from typing import Any
 
 import clew
 from clew.importers.programs import cline
-from tests.importers.readers import land, read_file, read_one, tree_bytes, who_and_what, write_json
+from tests.importers.readers import land, read_file, read_one, who_and_what, write_json
 
 TASK = "1760000000000"
 DETAILS = "<environment_details>\n# Current Working Directory (/w/app) Files\na.py\n</environment_details>"
@@ -77,6 +77,7 @@ def test_the_task_that_another_task_ordered_is_no_persons_words_but_remarks_on_i
 
 
 def test_what_cline_puts_around_the_words_of_the_human_reaches_neither_title_nor_preview(
+    store: clew.Store,
     tmp_path: Path,
 ) -> None:
     remark = {"type": "tool_result", "tool_use_id": "c", "content": "no\n<feedback>\nuse b\n</feedback>"}
@@ -84,11 +85,10 @@ def test_what_cline_puts_around_the_words_of_the_human_reaches_neither_title_nor
     file = task_file(
         tmp_path, [asked, assistant("done"), {"role": "user", "content": [remark, *text(DETAILS)]}]
     )
-    with clew.open("memory:") as store:
-        land(store, cline, file)
-        s = store.get(f"cline:{TASK}")
-        assert (s.info.title, s.info.preview) == ("fix it", "use b")
-        assert s.messages()[0] == asked
+    land(store, cline, file)
+    s = store.get(f"cline:{TASK}")
+    assert (s.info.title, s.info.preview) == ("fix it", "use b")
+    assert s.messages()[0] == asked
 
 
 def test_each_request_is_paid_once_with_its_cache(tmp_path: Path) -> None:
@@ -137,17 +137,17 @@ def test_the_model_is_told_by_the_request_the_list_of_tasks_or_the_environment(t
 
 
 def test_the_calls_of_a_subtask_are_its_own_even_if_they_are_called_like_those_of_its_task(
+    store: clew.Store,
     tmp_path: Path,
 ) -> None:
     shown = [{**request(0, tokensIn=3), "ts": None}]
     main = task_file(tmp_path, [ASKED], shown)
     sub = task_file(tmp_path, [ASKED], shown, name="sub")
     write_json(sub.parent / "history_item.json", {"id": "sub", "parentTaskId": TASK})
-    with clew.open("memory:") as store:
-        for file in (main, sub):
-            land(store, cline, file)
-        counted = {id: totals.calls for id, totals in store.usage(by="session").items()}
-        assert counted == {f"cline:{TASK}": 1, "cline:sub": 1}
+    for file in (main, sub):
+        land(store, cline, file)
+    counted = {id: totals.calls for id, totals in store.usage(by="session").items()}
+    assert counted == {f"cline:{TASK}": 1, "cline:sub": 1}
 
 
 def test_checkpoints_that_were_shown_are_events(tmp_path: Path) -> None:
@@ -225,19 +225,9 @@ def test_a_damaged_conversation_is_a_problem(tmp_path: Path) -> None:
     assert problems
 
 
-def test_tasks_are_found_by_age_and_left_as_they_are(tmp_path: Path) -> None:
+def test_tasks_are_found_by_age(tmp_path: Path) -> None:
     younger = task_file(tmp_path, [ASKED], name="1760000000001")
     older = task_file(tmp_path, [ASKED])
     assert cline.files(tmp_path) == [older, younger]
     assert cline.recognises(older, older.read_bytes())
     assert not cline.recognises(tmp_path / "x.json", older.read_bytes())
-    before = tree_bytes(tmp_path)
-    assert len(read_one(cline, older).entries) == 1
-    assert tree_bytes(tmp_path) == before
-
-
-def test_in_a_store_the_same_file_adds_nothing(tmp_path: Path) -> None:
-    file = task_file(tmp_path, [ASKED, assistant("done")])
-    with clew.open("memory:") as store:
-        assert land(store, cline, file) == [("cline:1760000000000", "new", 2)]
-        assert land(store, cline, file) == [("cline:1760000000000", "unchanged", 0)]

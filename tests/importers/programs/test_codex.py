@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import clew
 from clew.importers.programs.codex import reader as codex
 from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
+from tests.support.rows import each_row
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -72,12 +70,6 @@ class Rollout:
         return self.put("event_msg", {"type": "token_count", "info": info}, **more)
 
 
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as opened:
-        yield opened
-
-
 def bring(store: clew.Store, rollout: Rollout, id: str = ID) -> clew.Session:
     assert store.import_path(rollout.path).ok
     again = store.import_path(rollout.path)
@@ -117,7 +109,7 @@ def test_items_are_kept_whole(store: clew.Store, tmp_path: Path) -> None:
     assert bring(store, rollout).messages() == items
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "# AGENTS.md instructions for /w\n\nbe good",
@@ -126,12 +118,11 @@ def test_items_are_kept_whole(store: clew.Store, tmp_path: Path) -> None:
         "<user_instructions>x</user_instructions>",
     ],
 )
-def test_fragments_that_the_program_put_in_are_nobodys_words(
-    store: clew.Store, tmp_path: Path, text: str
-) -> None:
-    session = bring(store, Rollout(tmp_path).user(text).user("mine"))
-    assert [entry.injected for entry in session.entries()] == [True, False]
-    assert session.info.title == "mine"
+def test_fragments_that_the_program_put_in_are_nobodys_words(tmp_path: Path, text: str) -> None:
+    with clew.open("memory:") as store:
+        session = bring(store, Rollout(tmp_path).user(text).user("mine"))
+        assert [entry.injected for entry in session.entries()] == [True, False]
+        assert session.info.title == "mine"
 
 
 def test_a_rollback_leaves_the_turns_on_a_branch(store: clew.Store, tmp_path: Path) -> None:
@@ -247,19 +238,20 @@ def test_a_subagent_is_linked_and_its_orders_are_no_persons_words(store: clew.St
     assert [event.data for event in store.get(ID).events()][-1] == {"session": child.id}
 
 
-@pytest.mark.parametrize("order", ["parent first", "child first"])
-@pytest.mark.parametrize("kind", ["subagent", "copy", "reference"])
+@each_row("order", ["parent first", "child first"])
+@each_row("kind", ["subagent", "copy", "reference"])
 def test_a_child_counts_its_own_calls_whether_its_parent_comes_before_or_after(
-    store: clew.Store, tmp_path: Path, order: str, kind: str
+    tmp_path: Path, order: str, kind: str
 ) -> None:
-    parent = Rollout(tmp_path).user("one").model("1").tokens(100, 0, 10, 0)
-    files = [parent.path, _child(tmp_path, kind).path]
-    for path in files if order == "parent first" else files[::-1]:
-        store.import_path(path)
-    for path in files:
-        store.import_path(path)
-    counted = [(store.get(id).usage().calls, store.get(id).usage().input_tokens) for id in (ID, CHILD)]
-    assert counted == [(1, 100), (1, 7)]
+    with clew.open("memory:") as store:
+        parent = Rollout(tmp_path).user("one").model("1").tokens(100, 0, 10, 0)
+        files = [parent.path, _child(tmp_path, kind).path]
+        for path in files if order == "parent first" else files[::-1]:
+            store.import_path(path)
+        for path in files:
+            store.import_path(path)
+        counted = [(store.get(id).usage().calls, store.get(id).usage().input_tokens) for id in (ID, CHILD)]
+        assert counted == [(1, 100), (1, 7)]
 
 
 def test_a_fork_whose_base_arrives_later_never_counts_what_the_base_spent(

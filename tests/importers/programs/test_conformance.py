@@ -1,4 +1,4 @@
-"""openrouter, picoclaw, ggcode, tingly-box and ductwork keep the promises of every importer."""
+"""What every importer promises: some of it for all of them, all of it for some."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
 import clew
+from clew.importers.contract import NotFollowedError, Place
+from clew.importers.detect import look, reader_of
 from clew.importers.programs import ductwork as ductwork_reader
 from clew.importers.programs import ggcode as ggcode_reader
 from clew.importers.programs import openrouter as openrouter_reader
@@ -18,7 +23,37 @@ from tests.importers.programs import test_ggcode as ggcode
 from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
-from tests.importers.readers import write_json, write_lines
+from tests.importers.readers import land, tree_bytes, write_json, write_lines
+from tests.importers.test_contexts import STOPPED
+from tests.support.rows import each_row
+
+
+def _module(format: str) -> Any:
+    """A reader with all that it has, also what not every reader has."""
+    return reader_of(format)
+
+
+@each_row("format", STOPPED)
+def test_a_reader_knows_its_file_only_reads_it_and_brings_it_once(tmp_path: Path, format: str) -> None:
+    path, reader = STOPPED[format](tmp_path), _module(format)
+    before = tree_bytes(tmp_path)
+    assert [job.format for job in look(path, None).jobs] == [format]
+    assert reader.recognises(path, path.read_bytes()[:4096])
+    assert path in reader.files(path)
+    with clew.open("memory:") as store:
+        ((id, state, _),) = land(store, reader, path)
+        assert state == "new"
+        assert land(store, reader, path) == [(id, "unchanged", 0)]
+    assert tree_bytes(tmp_path) == before
+
+
+@each_row("format", ["claude-code", "codex", "gemini-cli", "pi"])
+def test_a_state_that_cannot_be_read_has_the_file_read_as_a_whole(tmp_path: Path, format: str) -> None:
+    path, reader = STOPPED[format](tmp_path), _module(format)
+    for state in (b"", b"\xff", b"\x90", b"\xc1", b"{}", msgspec.msgpack.encode([1, 2])):
+        for place in (Place(0, 0, state), Place(path.stat().st_size, 3, state)):
+            with pytest.raises(NotFollowedError):
+                list(reader.follow(path, place, lambda _: None, lambda _: None))
 
 
 def add_lines(path: Path, *records: Any) -> None:

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import clew
 from clew.importers.programs import continue_dev
-from tests.importers.readers import land, read_file, read_one, tree_bytes, who_and_what, write_json
+from tests.importers.readers import read_file, read_one, who_and_what, write_json
 
 
 def item(role: str, said: Any, **message: Any) -> dict[str, Any]:
@@ -117,19 +116,10 @@ def test_a_damaged_document_is_a_problem(tmp_path: Path) -> None:
     assert problems
 
 
-def test_documents_are_told_by_content_and_left_as_they_are(tmp_path: Path) -> None:
+def test_documents_are_told_by_content(tmp_path: Path) -> None:
     file = session_file(tmp_path, [ASKED])
     write_json(tmp_path / "sessions.json", [])
-    before = tree_bytes(tmp_path)
     assert continue_dev.files(tmp_path) == [file]
     assert continue_dev.recognises(file, file.read_bytes())
     assert not continue_dev.recognises(file, b'{"sessionId":"s","projectHash":"h","messages":[]}')
     assert len(read_one(continue_dev, file).entries) == 1
-    assert tree_bytes(tmp_path) == before
-
-
-def test_in_a_store_the_same_file_adds_nothing(tmp_path: Path) -> None:
-    file = session_file(tmp_path, [ASKED, ANSWERED])
-    with clew.open("memory:") as store:
-        assert land(store, continue_dev, file) == [("continue:u1", "new", 2)]
-        assert land(store, continue_dev, file) == [("continue:u1", "unchanged", 0)]

@@ -41,25 +41,23 @@ def run(messages: Any = (ASK, CALL, ANSWER), **more: Any) -> dict[str, Any]:
     } | more
 
 
-def test_a_run_keeps_its_messages_and_how_far_it_had_come(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        s = bring_one(store, reader, write_json(tmp_path / "r.json", run()))
-        assert s.id == "ductwork:run-sync-1772380000000"
-        assert s.messages() == [ASK, CALL, ANSWER]
-        assert s.info.title == "sync"
-        assert s.info.user_turns == 1
-        checkpoint = s.get_checkpoint("iteration-2")
-        assert checkpoint.position == 2
-        assert checkpoint.state == {name: value for name, value in run().items() if name != "messages"}
+def test_a_run_keeps_its_messages_and_how_far_it_had_come(store: clew.Store, tmp_path: Path) -> None:
+    s = bring_one(store, reader, write_json(tmp_path / "r.json", run()))
+    assert s.id == "ductwork:run-sync-1772380000000"
+    assert s.messages() == [ASK, CALL, ANSWER]
+    assert s.info.title == "sync"
+    assert s.info.user_turns == 1
+    checkpoint = s.get_checkpoint("iteration-2")
+    assert checkpoint.position == 2
+    assert checkpoint.state == {name: value for name, value in run().items() if name != "messages"}
 
 
-def test_tokens_are_counted_once_however_often_a_file_is_read(tmp_path: Path) -> None:
+def test_tokens_are_counted_once_however_often_a_file_is_read(store: clew.Store, tmp_path: Path) -> None:
     path = write_json(tmp_path / "r.json", run())
-    with clew.open("memory:") as store:
-        bring(store, reader, path, path)
-        totals = store.usage()
-        assert isinstance(totals, clew.UsageTotals)
-        assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1200, 80)
+    bring(store, reader, path, path)
+    totals = store.usage()
+    assert isinstance(totals, clew.UsageTotals)
+    assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1200, 80)
 
 
 def test_a_run_began_when_its_id_says_and_was_saved_when_the_file_says(tmp_path: Path) -> None:
@@ -68,24 +66,24 @@ def test_a_run_began_when_its_id_says_and_was_saved_when_the_file_says(tmp_path:
     assert str(read.entries[-1].at) == "2026-03-01 17:00:00.500000+00:00"
 
 
-def test_a_run_that_went_on_adds_what_is_new(tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        bring(store, reader, write_json(tmp_path / "r.json", run([ASK])))
-        (loaded,) = bring(store, reader, write_json(tmp_path / "r.json", run(iteration=3)))
-        s = store.get(loaded.id)
-        assert (loaded.entries, s.messages()) == (2, [ASK, CALL, ANSWER])
-        assert {checkpoint.name for checkpoint in s.checkpoints()} == {"iteration-2", "iteration-3"}
+def test_a_run_that_went_on_adds_what_is_new(store: clew.Store, tmp_path: Path) -> None:
+    bring(store, reader, write_json(tmp_path / "r.json", run([ASK])))
+    (loaded,) = bring(store, reader, write_json(tmp_path / "r.json", run(iteration=3)))
+    s = store.get(loaded.id)
+    assert (loaded.entries, s.messages()) == (2, [ASK, CALL, ANSWER])
+    assert {checkpoint.name for checkpoint in s.checkpoints()} == {"iteration-2", "iteration-3"}
 
 
-def test_a_run_that_compacted_itself_gets_a_branch_and_the_old_messages_stay(tmp_path: Path) -> None:
+def test_a_run_that_compacted_itself_gets_a_branch_and_the_old_messages_stay(
+    store: clew.Store, tmp_path: Path
+) -> None:
     short = {"content": [{"text": "Original task + context summary", "type": "text"}], "role": "user"}
-    with clew.open("memory:") as store:
-        bring(store, reader, write_json(tmp_path / "r.json", run()))
-        bring(store, reader, write_json(tmp_path / "r.json", run([short], iteration=9)))
-        s = store.get("ductwork:run-sync-1772380000000")
-        assert s.messages() == [short]
-        s.rewind("iteration-2")
-        assert s.messages() == [ASK, CALL, ANSWER]
+    bring(store, reader, write_json(tmp_path / "r.json", run()))
+    bring(store, reader, write_json(tmp_path / "r.json", run([short], iteration=9)))
+    s = store.get("ductwork:run-sync-1772380000000")
+    assert s.messages() == [short]
+    s.rewind("iteration-2")
+    assert s.messages() == [ASK, CALL, ANSWER]
 
 
 def test_a_torn_save_is_not_recognised_and_the_whole_file_beside_it_is(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from tests.importers.readers import (
     land,
     read_file,
     read_one,
-    tree_bytes,
     who_and_what,
     write_json,
     write_lines,
@@ -122,11 +121,12 @@ def test_after_a_rewind_without_a_new_prompt_the_head_is_where_the_rewind_went(t
     assert len(read.entries) == 3
 
 
-def test_a_session_that_was_rewound_to_nothing_stands_at_its_beginning(tmp_path: Path) -> None:
+def test_a_session_that_was_rewound_to_nothing_stands_at_its_beginning(
+    store: clew.Store, tmp_path: Path
+) -> None:
     file = session_file(tmp_path, user("m1", "one"), gemini("m2", "first"), {"$rewindTo": "m1"})
-    with clew.open("memory:") as store:
-        assert land(store, gemini_cli, file) == [("gemini-cli:s1", "new", 2)]
-        assert store.get("gemini-cli:s1").messages() == []
+    assert land(store, gemini_cli, file) == [("gemini-cli:s1", "new", 2)]
+    assert store.get("gemini-cli:s1").messages() == []
 
 
 def test_a_rewind_to_an_unknown_message_clears_the_path_and_keeps_the_messages(tmp_path: Path) -> None:
@@ -274,13 +274,12 @@ def test_a_damaged_document_is_a_problem_and_no_session(tmp_path: Path) -> None:
     assert problems
 
 
-def test_the_prompts_of_a_subagent_are_no_persons_words(tmp_path: Path) -> None:
+def test_the_prompts_of_a_subagent_are_no_persons_words(store: clew.Store, tmp_path: Path) -> None:
     header = {**HEADER, "sessionId": "child", "kind": "subagent"}
     file = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", header, user("m1", "do this"), gemini("m2", "ok"))
-    with clew.open("memory:") as store:
-        land(store, gemini_cli, file)
-        assert [entry.injected for entry in store.get("gemini-cli:child").entries()] == [True, False]
-        assert store.get("gemini-cli:child").info.user_turns == 0
+    land(store, gemini_cli, file)
+    assert [entry.injected for entry in store.get("gemini-cli:child").entries()] == [True, False]
+    assert store.get("gemini-cli:child").info.user_turns == 0
 
 
 def test_a_subagent_is_linked_to_the_session_in_whose_directory_it_lies(tmp_path: Path) -> None:
@@ -306,20 +305,14 @@ def test_files_are_found_parents_first_and_told_by_their_content(tmp_path: Path)
     assert not gemini_cli.recognises(parent, b'{"sessionId":"s","type":"user"}')
 
 
-def test_reading_changes_nothing(tmp_path: Path) -> None:
-    file = session_file(tmp_path, user("m1", "one"), gemini("m2", "x\ud800"))
-    before = tree_bytes(tmp_path)
-    assert len(read_one(gemini_cli, file).entries) == 2
-    assert tree_bytes(tmp_path) == before
-
-
-def test_in_a_store_the_same_file_adds_nothing_and_a_rewound_one_a_branch(tmp_path: Path) -> None:
+def test_in_a_store_the_same_file_adds_nothing_and_a_rewound_one_a_branch(
+    store: clew.Store, tmp_path: Path
+) -> None:
     first = [user("m1", "one"), gemini("m2", "first"), user("m3", "two")]
-    with clew.open("memory:") as store:
-        assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "new", 3)]
-        assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "unchanged", 0)]
-        grown = session_file(tmp_path, *first, {"$rewindTo": "m3"}, user("m4", "other"))
-        assert land(store, gemini_cli, grown) == [("gemini-cli:s1", "grown", 1)]
-        session = store.get("gemini-cli:s1")
-        assert [message["parts"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
-        assert session.info.user_turns == 2
+    assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "new", 3)]
+    assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "unchanged", 0)]
+    grown = session_file(tmp_path, *first, {"$rewindTo": "m3"}, user("m4", "other"))
+    assert land(store, gemini_cli, grown) == [("gemini-cli:s1", "grown", 1)]
+    session = store.get("gemini-cli:s1")
+    assert [message["parts"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
+    assert session.info.user_turns == 2

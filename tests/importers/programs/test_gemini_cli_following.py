@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import clew
-from clew.importers.contract import NotFollowedError, Place
 from clew.importers.programs.gemini_cli import reader
 from clew.importers.reading.seen import watching
 from tests.importers.following import Followed, check, check_all, follow, line_ends
 from tests.importers.programs.test_gemini_cli import CHATS, HEADER, gemini, session_file, user
 from tests.importers.readers import write_json
+from tests.support.effort import usually
+from tests.support.rows import each_row
 
 HOME = Path(__file__).parents[2] / "home" / "files" / ".gemini"
 RECORDED = sorted(HOME.rglob("session-*.jsonl"))
@@ -113,7 +113,7 @@ def test_stories(tmp_path: Path, story: str) -> None:
 @pytest.mark.parametrize("window", [2, 64])
 def test_stories_by_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(reader, "_MOST_MESSAGES", window)
-    for seed in range(40):
+    for seed in range(usually(40, quick=8, thorough=400)):
         chance = random.Random(seed)
         records, last = [], ""
         for number in range(chance.randrange(4, 25)):
@@ -151,47 +151,46 @@ def texts(store: clew.Store) -> list[str]:
     return [json.dumps(message["parts"]) for message in store.get(ID).messages()]
 
 
-def test_an_answer_is_there_as_soon_as_it_was_written(tmp_path: Path) -> None:
+def test_an_answer_is_there_as_soon_as_it_was_written(store: clew.Store, tmp_path: Path) -> None:
     path = session_file(tmp_path, user("m1", "hi"), gemini("m2", "hello", tokens=TOKENS))
     followed = Followed()
-    with clew.open("memory:") as store:
-        follow(store, reader, path, followed)
-        assert texts(store) == ['[{"text": "hi"}]', '[{"text": "hello"}]']
+    follow(store, reader, path, followed)
+    assert texts(store) == ['[{"text": "hi"}]', '[{"text": "hello"}]']
 
 
-def test_a_message_that_will_be_written_again_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_will_be_written_again_waits(
+    store: clew.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("clew.importers.reading.seen.RECENT", 0)
     path = session_file(tmp_path, user("m1", "hi"), gemini("m2", "", tokens=TOKENS))
     followed = Followed()
-    with clew.open("memory:") as store:
-        with watching() as seen:
-            follow(store, reader, path, followed)
-        assert texts(store) == ['[{"text": "hi"}]']
-        assert not seen.is_settled  # it is asked again, though the file did not change
-        with path.open("a") as file:
-            file.write(json.dumps(gemini("m2", "", tokens=TOKENS, toolCalls=[call("c")])) + "\n")
-        with watching() as seen:
-            follow(store, reader, path, followed)
-        assert seen.is_settled
-        assert len(texts(store)) == 3
-        assert (store.stats().entries, followed.whole) == (3, 1)
+    with watching() as seen:
+        follow(store, reader, path, followed)
+    assert texts(store) == ['[{"text": "hi"}]']
+    assert not seen.is_settled  # it is asked again, though the file did not change
+    with path.open("a") as file:
+        file.write(json.dumps(gemini("m2", "", tokens=TOKENS, toolCalls=[call("c")])) + "\n")
+    with watching() as seen:
+        follow(store, reader, path, followed)
+    assert seen.is_settled
+    assert len(texts(store)) == 3
+    assert (store.stats().entries, followed.whole) == (3, 1)
 
 
-def test_what_was_left_unfinished_long_ago_is_taken(tmp_path: Path) -> None:
+def test_what_was_left_unfinished_long_ago_is_taken(store: clew.Store, tmp_path: Path) -> None:
     path = session_file(tmp_path, user("m1", "hi"), gemini("m2", "hal"))
     followed = Followed()
-    with clew.open("memory:") as store:
-        follow(store, reader, path, followed)
-        assert len(texts(store)) == 1
-        os.utime(path, (time.time() - 3601, time.time() - 3601))
-        follow(store, reader, path, followed)
-        assert texts(store)[1] == '[{"text": "hal"}]'
-        # It goes on after all: what was taken stays on a branch.
-        with path.open("a") as file:
-            file.write(json.dumps(gemini("m2", "half", tokens=TOKENS)) + "\n")
-        follow(store, reader, path, followed)
-        assert texts(store)[1] == '[{"text": "half"}]'
-        assert (store.stats().entries, followed.whole) == (3, 1)
+    follow(store, reader, path, followed)
+    assert len(texts(store)) == 1
+    os.utime(path, (time.time() - 3601, time.time() - 3601))
+    follow(store, reader, path, followed)
+    assert texts(store)[1] == '[{"text": "hal"}]'
+    # It goes on after all: what was taken stays on a branch.
+    with path.open("a") as file:
+        file.write(json.dumps(gemini("m2", "half", tokens=TOKENS)) + "\n")
+    follow(store, reader, path, followed)
+    assert texts(store)[1] == '[{"text": "half"}]'
+    assert (store.stats().entries, followed.whole) == (3, 1)
 
 
 # -- what is in the state no more
@@ -209,7 +208,7 @@ def long_chat(tmp_path: Path, *more: Any) -> tuple[Path, int]:
     return session_file(tmp_path, *records, *more), cut
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("record", "whole"),
     [
         ({"$rewindTo": "m40"}, 1),
@@ -231,36 +230,25 @@ def test_what_reaches_beyond_the_window_takes_the_whole_file(tmp_path: Path, rec
     assert len(followed.place.state) < 16_000
 
 
-def test_a_state_that_cannot_be_read_takes_the_whole_file(tmp_path: Path) -> None:
-    path = session_file(tmp_path, user("m1", "hi"))
-    size = path.stat().st_size
-    for state in (b"", b"\xc1", msgspec.msgpack.encode([1, 2])):
-        with pytest.raises(NotFollowedError):
-            list(reader.follow(path, Place(size, 2, state), lambda _: None, lambda _: None))
-
-
-def test_a_state_that_grew_too_large_is_not_kept(tmp_path: Path) -> None:
+def test_a_state_that_grew_too_large_is_not_kept(store: clew.Store, tmp_path: Path) -> None:
     path = session_file(tmp_path, user("m1", "hi"), {"$set": {"memoryScratchpad": "x" * 70_000}})
     followed = Followed()
-    with clew.open("memory:") as store:
-        follow(store, reader, path, followed)
+    follow(store, reader, path, followed)
     assert followed.place is None
 
 
-def test_an_older_whole_document_has_no_place(tmp_path: Path) -> None:
+def test_an_older_whole_document_has_no_place(store: clew.Store, tmp_path: Path) -> None:
     path = write_json(tmp_path / CHATS / "session-old.json", {**HEADER, "messages": [user("m1", "one")]})
     followed = Followed()
-    with clew.open("memory:") as store:
-        follow(store, reader, path, followed)
-        assert texts(store) == ['[{"text": "one"}]']
+    follow(store, reader, path, followed)
+    assert texts(store) == ['[{"text": "one"}]']
     assert followed.place is None
 
 
-def test_a_file_without_an_id_is_told_and_nothing_is_made_of_it(tmp_path: Path) -> None:
+def test_a_file_without_an_id_is_told_and_nothing_is_made_of_it(store: clew.Store, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(user("m1", "one")) + "\n")
     followed = Followed()
-    with clew.open("memory:") as store:
-        follow(store, reader, path, followed)
-        assert list(store.list()) == []
+    follow(store, reader, path, followed)
+    assert list(store.list()) == []
     assert [problem.reason for problem in followed.problems] == ["no line tells the id of the session"]

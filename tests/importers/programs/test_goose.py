@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import clew
 from clew.importers.programs import goose
-from tests.importers.readers import in_tokyo, land, read_file, read_one, tree_bytes, who_and_what, write_lines
+from tests.importers.readers import in_tokyo, read_file, read_one, who_and_what, write_lines
 
 SCHEMA = """
 CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
@@ -191,19 +190,10 @@ def test_a_file_without_its_first_line_still_gives_its_messages(tmp_path: Path) 
     assert problems[0].line == 1
 
 
-def test_sources_are_told_by_content_and_left_as_they_are(tmp_path: Path) -> None:
+def test_sources_are_told_by_content(tmp_path: Path) -> None:
     old = write_lines(tmp_path / "a.jsonl", {"working_dir": "/w", "description": ""})
     new = database(tmp_path / "sessions.db", [say("user", "hi")])
-    before = tree_bytes(tmp_path)
     assert goose.files(tmp_path) == [old, new]
     assert all(goose.recognises(file, file.read_bytes()[:4096]) for file in (old, new))
     assert not goose.recognises(old, b'{"type":"session","cwd":"/w"}\n')
     assert len(read_one(goose, new).entries) == 1
-    assert tree_bytes(tmp_path) == before
-
-
-def test_in_a_store_the_same_file_adds_nothing(tmp_path: Path) -> None:
-    file = database(tmp_path / "sessions.db", COMPACTED)
-    with clew.open("memory:") as store:
-        assert land(store, goose, file) == [("goose:20260403_1", "new", 5)]
-        assert land(store, goose, file) == [("goose:20260403_1", "unchanged", 0)]

@@ -232,12 +232,11 @@ def test_subagents_are_linked_and_come_after_their_parents(database: Database) -
     assert found["opencode:ses_child"].session.parent == "opencode:ses_parent"
 
 
-def test_its_way_of_working_is_not_the_agent(tmp_path: Path) -> None:
+def test_its_way_of_working_is_not_the_agent(store: clew.Store, tmp_path: Path) -> None:
     about = {"id": "ses_1", "projectID": "p", "title": "t", "agent": "build"}
     message = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"id": "p", "type": "text", "text": "hi"}]}
-    with clew.open("memory:") as store:
-        store.import_path(write_json(tmp_path / "s.json", {"info": about, "messages": [message]}))
-        info = store.get("opencode:ses_1").info
+    store.import_path(write_json(tmp_path / "s.json", {"info": about, "messages": [message]}))
+    info = store.get("opencode:ses_1").info
     assert (info.agent, info.metadata["mode"]) == ("opencode", "build")
 
 
@@ -386,28 +385,30 @@ def test_the_forms_are_told_by_their_content(tmp_path: Path, database: Database)
     assert opencode.files(tmp_path) == [ours[1], ours[0]]
 
 
-def test_in_a_store_a_prompt_behind_a_revert_is_a_branch_beside_what_was_deleted(tmp_path: Path) -> None:
+def test_in_a_store_a_prompt_behind_a_revert_is_a_branch_beside_what_was_deleted(
+    store: clew.Store, tmp_path: Path
+) -> None:
     one, first, two = user(text("one")), assistant(text("first")), user(text("two"))
     before = Database(tmp_path / "before.db")
     before.add("ses_1", one, first, two)
     after = Database(tmp_path / "after.db")
     after.add("ses_1", one, first, user(text("other")))
-    with clew.open("memory:") as store:
-        assert land(store, opencode, before.close()) == [("opencode:ses_1", "new", 3)]
-        assert land(store, opencode, after.close()) == [("opencode:ses_1", "grown", 1)]
-        session = store.get("opencode:ses_1")
-        assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
-        assert session.usage().calls == 1
+    assert land(store, opencode, before.close()) == [("opencode:ses_1", "new", 3)]
+    assert land(store, opencode, after.close()) == [("opencode:ses_1", "grown", 1)]
+    session = store.get("opencode:ses_1")
+    assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
+    assert session.usage().calls == 1
 
 
-def test_in_a_store_the_model_sees_the_summary_and_what_was_kept(database: Database) -> None:
+def test_in_a_store_the_model_sees_the_summary_and_what_was_kept(
+    store: clew.Store, database: Database
+) -> None:
     request = {"type": "compaction", "tail_start_id": "msg_ses_1_1"}
     summary = assistant(text("so far"), summary=True, parentID="msg_ses_1_2")
     database.add(
         "ses_1", user(text("one")), assistant(text("first")), user(request), summary, user(text("on"))
     )
-    with clew.open("memory:") as store:
-        land(store, opencode, database.close())
-        context = list(store.get("opencode:ses_1").context())
+    land(store, opencode, database.close())
+    context = list(store.get("opencode:ses_1").context())
     assert [message["role"] for message in context] == ["user", "assistant", "user"]
     assert context[0]["content"] == "so far"

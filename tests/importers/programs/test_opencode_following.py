@@ -17,6 +17,7 @@ from clew.importers.programs.opencode import database, reader
 from clew.importers.reading.seen import watching
 from tests.importers.following import content_of
 from tests.importers.programs import test_opencode
+from tests.support.effort import usually
 
 SQL = Path(__file__).parents[2] / "home" / "files" / ".local" / "share" / "opencode" / "opencode.db.sql"
 T0 = 1_760_000_000_000
@@ -206,7 +207,7 @@ def story(program: Program, chance: random.Random, follower: Follower, *, may_re
     follower.follow()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(usually(12, quick=4, thorough=100)))
 def test_a_database_that_is_followed_while_it_is_written(program: Program, seed: int) -> None:
     follower = Follower(program.path)
     story(program, random.Random(seed), follower, may_revert=seed % 2 == 1)
@@ -308,18 +309,17 @@ def test_a_prompt_waits_for_its_parts(program: Program) -> None:
     assert follower.store.stats().entries == 1
 
 
-def test_an_import_leaves_out_what_is_being_written_too(program: Program) -> None:
+def test_an_import_leaves_out_what_is_being_written_too(store: clew.Store, program: Program) -> None:
     session = program.session("ses_1")
     program.prompt(session, "go")
     answer = program.message(session, "assistant", modelID="m")
     program.part(session, answer, type="text", text="hal")
-    with clew.open("memory:") as store:
-        store.import_path(program.path)
-        assert said(store, session) == ["go"]
-        program.finish(answer)
-        store.import_path(program.path)
-        assert said(store, session) == ["go", "hal"]
-        assert store.stats().entries == 2
+    store.import_path(program.path)
+    assert said(store, session) == ["go"]
+    program.finish(answer)
+    store.import_path(program.path)
+    assert said(store, session) == ["go", "hal"]
+    assert store.stats().entries == 2
 
 
 # -- only what changed is read

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers.detect import look
 from clew.importers.programs import pi
-from tests.importers.readers import land, read_file, read_one, tree_bytes, who_and_what, write_lines
+from tests.importers.readers import land, read_file, read_one, who_and_what, write_lines
 
 HEADER = {
     "type": "session",
@@ -259,29 +258,21 @@ def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
     assert problems[0].line == 1
 
 
-def test_files_are_told_by_their_first_line_and_left_as_they_are(tmp_path: Path) -> None:
+def test_files_are_told_by_their_first_line(tmp_path: Path) -> None:
     file = session_file(tmp_path, ONE)
-    before = tree_bytes(tmp_path)
     assert pi.files(tmp_path) == [file]
     assert pi.recognises(file, file.read_bytes())
     assert not pi.recognises(file, b'{"type":"session_meta","payload":{"cwd":"/w"}}\n')
     assert len(read_one(pi, file).entries) == 1
-    assert tree_bytes(tmp_path) == before
 
 
-def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(tmp_path: Path) -> None:
+def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(store: clew.Store, tmp_path: Path) -> None:
     left = said("a3", "a2", "user", "left")
     right = said("a4", "a2", "user", "right")
     label = line("label", "a5", "a4", targetId="a2", label="start")
     file = session_file(tmp_path, ONE, TWO, left, right, label)
-    with clew.open("memory:") as store:
-        assert land(store, pi, file) == [("pi:0198-s", "new", 4)]
-        assert land(store, pi, file) == [("pi:0198-s", "unchanged", 0)]
-        session = store.get("pi:0198-s")
-        assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "right"]
-        assert [checkpoint.name for checkpoint in session.checkpoints()] == ["start"]
-
-
-def test_no_other_reader_takes_the_file_first(tmp_path: Path) -> None:
-    file = session_file(tmp_path, ONE, TWO)
-    assert [job.format for job in look(file, None).jobs] == ["pi"]
+    assert land(store, pi, file) == [("pi:0198-s", "new", 4)]
+    assert land(store, pi, file) == [("pi:0198-s", "unchanged", 0)]
+    session = store.get("pi:0198-s")
+    assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "right"]
+    assert [checkpoint.name for checkpoint in session.checkpoints()] == ["start"]

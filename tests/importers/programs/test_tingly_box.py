@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import clew
 from clew.importers.programs import tingly_box as reader
@@ -46,12 +43,6 @@ def words(
     number: int, text: str, id: str = "s1", time: str = TIME, role: str = "user"
 ) -> tuple[str, tuple[Any, ...]]:
     return "INSERT INTO remote_cc_messages VALUES (?,?,?,?,?,?)", (number, id, role, text, "", time)
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as store:
-        yield store
 
 
 def contents(session: clew.Session) -> list[Any]:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.importers.settings.json_text import (
@@ -19,6 +19,8 @@ from clew.importers.settings.json_text import (
     without_item,
     without_member,
 )
+from tests.support.effort import usually
+from tests.support.rows import each_row
 
 NEW = {"Stop": [{"hooks": [{"type": "command", "timeout": 5}]}]}
 
@@ -39,7 +41,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
+@each_row("text", FILES.values(), ids=FILES.keys())
 def test_a_member_comes_last_and_nothing_else_changes(text: str) -> None:
     root = parse(text, comments=True)
     after = with_member(text, root, "hooks", NEW)
@@ -50,7 +52,7 @@ def test_a_member_comes_last_and_nothing_else_changes(text: str) -> None:
     assert after.endswith("\n") == text.endswith("\n")
 
 
-@pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
+@each_row("text", FILES.values(), ids=FILES.keys())
 def test_what_was_added_can_be_taken_out_again(text: str) -> None:
     after = with_member(text, parse(text, comments=True), "hooks", NEW)
     back = without_member(after, parse(after, comments=True), "hooks")
@@ -69,8 +71,8 @@ def test_a_list_in_one_line_stays_in_one_line() -> None:
     assert with_item(text, parse(text).value["a"], {"y": 2}) == '{\n  "a": [{"x": 1}, {"y": 2}]\n}\n'
 
 
-@pytest.mark.parametrize("gone", [0, 1, 2])
-@pytest.mark.parametrize("text", ["[1, 2, 3]", "[\n  1,\n  2,\n  3\n]", "[1,2,3]", "[ 1 , 2 , 3 ]"])
+@each_row("gone", [0, 1, 2])
+@each_row("text", ["[1, 2, 3]", "[\n  1,\n  2,\n  3\n]", "[1,2,3]", "[ 1 , 2 , 3 ]"])
 def test_an_item_goes_with_its_comma(text: str, gone: int) -> None:
     after = without_item(text, parse(text), gone)
     left = [number for number in (1, 2, 3) if number != gone + 1]
@@ -107,7 +109,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@each_row("text", WRONG)
 def test_what_is_not_json_is_refused_with_its_line(text: str) -> None:
     line, reason = WRONG[text]
     with pytest.raises(NotJsonError, match=reason) as caught:
@@ -122,6 +124,7 @@ _values = st.recursive(
 )
 
 
+@settings(max_examples=usually(settings().max_examples, quick=30, thorough=1000))
 @given(
     st.dictionaries(st.text(max_size=5), _values, max_size=4).filter(lambda found: "hooks" not in found),
     st.sampled_from([None, 1, 2, "\t"]),
@@ -143,6 +146,7 @@ def test_any_file_keeps_its_values_and_comes_back(
         }
 
 
+@settings(max_examples=usually(settings().max_examples, quick=30, thorough=1000))
 @given(st.text(alphabet='{}[]",:/* \n1a\\t', max_size=40))
 def test_texts_that_python_takes_are_taken_and_others_are_not(text: str) -> None:
     try:
@@ -168,7 +172,7 @@ LAST_COMMAS = {
 }
 
 
-@pytest.mark.parametrize("text", LAST_COMMAS.values(), ids=LAST_COMMAS.keys())
+@each_row("text", LAST_COMMAS.values(), ids=LAST_COMMAS.keys())
 def test_commas_behind_the_last_value_stay_where_they_are_allowed(text: str) -> None:
     root = parse(text, comments=True, last_commas=True)
     after = with_member(text, root, "c", {"d": []})
@@ -179,7 +183,7 @@ def test_commas_behind_the_last_value_stay_where_they_are_allowed(text: str) -> 
         parse(text, comments=True)
 
 
-@pytest.mark.parametrize("text", ["{,}", "[,]", "[1,,]", '{"a": 1,,}', "[1,}"])
+@each_row("text", ["{,}", "[,]", "[1,,]", '{"a": 1,,}', "[1,}"])
 def test_a_comma_without_a_value_is_never_allowed(text: str) -> None:
     with pytest.raises(NotJsonError):
         parse(text, comments=True, last_commas=True)

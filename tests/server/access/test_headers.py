@@ -14,6 +14,7 @@ from clew.server.access.tokens import add_token, remove_token
 from clew.server.call import Answer
 from tests.server.access.requests import answer_with, name_of, path_of, routes, send
 from tests.server.conftest import Running
+from tests.support.rows import each_row
 
 Serve = Callable[..., Running]
 SHOWN = ("application/json", "application/problem+json", "text/event-stream", "text/plain", "")
@@ -50,12 +51,8 @@ def test_s32_every_answer_says_how_it_may_be_used(server: Running) -> None:
         with server.client() if token else server.client(None) as client:
             for route in routes():
                 told = send(client, route, path_of(route, values), body={} if route.body else None)
-                headers = httpx.Headers(
-                    [
-                        (name, value)
-                        for name, _, value in (line.partition(": ") for line in told.headers.split("\n"))
-                    ]
-                )
+                lines = (line.partition(": ") for line in told.headers.split("\n"))
+                headers = httpx.Headers([(name, value) for name, _, value in lines])
                 wrong += check_safe(name_of(route), headers)
                 cached = headers["cache-control"]
                 if cached != "no-store" and (
@@ -63,19 +60,9 @@ def test_s32_every_answer_says_how_it_may_be_used(server: Running) -> None:
                 ):
                     wrong.append(f"{name_of(route)}: {cached}")
                 kind = headers.get("content-type", "").partition(";")[0]
-                shown = (
-                    "application/json",
-                    "application/problem+json",
-                    "text/event-stream",
-                    "text/plain",
-                    "",
-                )
-                own = route.handler.__module__ == "clew.server.page"
-                if (
-                    kind not in shown
-                    and not own
-                    and "attachment" not in headers.get("content-disposition", "")
-                ):
+                is_own = route.handler.__module__ == "clew.server.page"
+                is_saved = "attachment" in headers.get("content-disposition", "")
+                if kind not in SHOWN and not is_own and not is_saved:
                     wrong.append(f"{name_of(route)}: {kind} is shown")
             for path in ("/nope", "/api/v1/nope", "/%00", "/..%2f", "/static/", "/docs", "/redoc", "/debug"):
                 answer = client.get(path)
@@ -110,7 +97,7 @@ def test_s32_a_document_is_saved_and_never_shown(server: Running) -> None:
     assert "html" not in answer.headers["content-type"]
 
 
-@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "image/svg+xml", "application/xml", ""])
+@each_row("kind", ["text/html; charset=utf-8", "image/svg+xml", "application/xml", ""])
 def test_s32_what_no_route_thought_of_is_saved_too(kind: str) -> None:
     headers: dict[str, str] = {}
     as_file(headers, kind)
@@ -131,7 +118,7 @@ def test_s32_a_route_that_forgets_is_covered(server: Running) -> None:
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_s18_a_name_of_a_file_forges_no_header(name: str) -> None:
     headers = attachment(name)
     told = headers["content-disposition"]
@@ -146,13 +133,13 @@ def test_s18_a_name_of_a_file_forges_no_header(name: str) -> None:
     assert ";" not in plain
 
 
-@pytest.mark.parametrize("name", ['a"; filename="evil.html', "é☃.html", "<b>x</b>", "a\u202eb", "a;b=c"])
+@each_row("name", ['a"; filename="evil.html', "é☃.html", "<b>x</b>", "a\u202eb", "a;b=c"])
 def test_s18_a_document_with_any_name_is_served_with_a_name_that_forges_nothing(
     server: Running, name: str
 ) -> None:
     from urllib.parse import quote
 
-    server.store.create("login").set_document(name, b"content")
+    server.store.session("login").set_document(name, b"content")
     with server.client() as client:
         answer = client.get(f"/api/v1/sessions/login/documents/{quote(name, safe='')}")
     assert answer.status_code == 200, answer.text

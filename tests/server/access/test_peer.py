@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
 from contextlib import closing
 
-import httpx
 import pytest
 
 from clew.server.access import browser, peer
 from tests.server.conftest import Running
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.skipif(not peer.CAN_TELL, reason="only Linux tells")
 
@@ -34,7 +33,7 @@ def test_the_user_of_a_connection(family: socket.AddressFamily, host: str) -> No
             assert not peer.is_own_user(server, ("127.0.0.1", 9))
 
 
-@pytest.mark.parametrize("odd", [("", 0), ("name", 1), ("::1", 1), (None, None)])
+@each_row("odd", [("", 0), ("name", 1), ("::1", 1), (None, None)])
 def test_what_is_no_address_is_nobodys(odd: tuple[str, int]) -> None:
     assert peer.user_of(odd, ("127.0.0.1", 1)) is None
 
@@ -46,11 +45,10 @@ def test_a_connection_of_another_user_is_not_our_own(monkeypatch: pytest.MonkeyP
 
 
 def test_s16_a_code_for_programs_of_this_user_is_refused_to_others_and_stays_good(
-    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+    server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve()
     code = browser.new_code(server.store.location, time.time(), own=True)
-    with httpx.Client(base_url=server.url, trust_env=False) as client:
+    with server.client(None) as client:
 
         def sign_in(**headers: str) -> int:
             return client.post("/api/v1/login", json={"once": code}, headers=headers).status_code

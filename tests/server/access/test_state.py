@@ -6,14 +6,17 @@ import os
 import re
 import stat
 import subprocess
-import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clew
 from clew.errors import BackendUnavailableError
 from clew.server import app
+from clew.server.access import state as state_module
 from clew.server.access.state import (
     forget_running,
     new_own_token,
@@ -22,6 +25,7 @@ from clew.server.access.state import (
     set_running,
     token_path,
 )
+from tests.support.rows import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +39,7 @@ def test_it_is_long_random_and_the_same_after_a_restart() -> None:
     assert re.fullmatch(r"clew_own_[A-Za-z0-9]{43}", token)
     assert own_token("/a.db") == token
     assert own_token("/b.db") != token
-    code = "from clew.server.access.state import own_token; print(own_token('/a.db'))"
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert other.stdout.strip() == token
+    assert Path(token_path("/a.db")).read_text() == token, "which is where another process reads it"
 
 
 def test_s16_it_is_readable_by_its_owner_only_whatever_the_umask() -> None:
@@ -75,21 +77,24 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert planted.read_text() == "clew_own_" + "a" * 43
 
 
-@pytest.mark.parametrize("text", ["", "short", "clew_own_short", "clew_tabcdefghi_" + "a" * 43])
+@each_row("text", ["", "short", "clew_own_short", "clew_tabcdefghi_" + "a" * 43])
 def test_a_damaged_one_is_named_and_not_used(text: str) -> None:
-    own_token("/a.db")
+    new_own_token("/a.db")
     Path(token_path("/a.db")).write_text(text)
     with pytest.raises(BackendUnavailableError, match="is damaged: remove it"):
         own_token("/a.db")
 
 
-def test_two_processes_that_make_one_at_once_have_the_same() -> None:
-    code = "from clew.server.access.state import own_token; print(own_token('/a.db'))"
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
-    found = {process.communicate()[0].strip() for process in started}
-    assert len(found) == 1
+def test_all_who_make_one_at_once_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    have_found_none, write = threading.Barrier(4), state_module._write
+
+    def write_together(*args: Any, **options: Any) -> None:
+        have_found_none.wait()
+        write(*args, **options)
+
+    monkeypatch.setattr(state_module, "_write", write_together)
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(own_token, ["/a.db"] * 4))) == 1
 
 
 def test_another_one_can_be_made() -> None:
@@ -127,9 +132,12 @@ def test_where_a_server_runs_is_told_to_programs_of_the_same_user() -> None:
     assert running("/a.db") is None
 
 
-def test_a_server_that_was_killed_is_not_running() -> None:
-    code = "from clew.server.access.state import set_running; set_running('/a.db', 'http://127.0.0.1:1')"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_a_server_that_was_killed_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with monkeypatch.context() as other:
+        other.setattr(os, "getpid", lambda: ended.pid)
+        set_running("/a.db", "http://127.0.0.1:1")
     assert running("/a.db") is None
     forget_running("/a.db")
     assert running("/a.db", alive=False) is not None, "what another process said stays"

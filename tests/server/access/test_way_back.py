@@ -16,6 +16,7 @@ from clew.server.access.shares import REACHED, add_share
 from clew.server.access.tokens import add_token
 from clew.server.problems import Problem
 from tests.server.conftest import Running
+from tests.support.rows import each_row
 
 S = "/api/v1/sessions"
 HIDDEN = "hidden7QZ4"
@@ -89,7 +90,7 @@ def test_a_bound_token_reaches_its_own(world: World, bound: httpx.Client) -> Non
     assert bound.post(f"{S}/own/rewind", json={"to": 0, "dry_run": True}).status_code == 200
 
 
-@pytest.mark.parametrize("live", [True, False])
+@each_row("live", [True, False])
 def test_s40_a_share_reaches_none_of_it(world: World, live: bool) -> None:
     head = world.own.head
     _, token = add_share(world.server.store, world.own, at=None if live else head, redact=False)

@@ -11,12 +11,13 @@ import pytest
 from clew.server.application import Server
 from clew.server.problems import Problem
 from tests.server.conftest import Running
+from tests.support.rows import each_row
 
 ASKED: Any = {"role": "user", "content": "where is the grey heron?"}
 SAID: Any = {"role": "assistant", "content": "At the pond."}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "param"),
     [
         ([{"type": "telegram"}], "items[0].type"),
@@ -45,7 +46,7 @@ def test_items_that_are_none_are_refused_and_nothing_is_kept(
     with pytest.raises(openai.BadRequestError):
         sdk.conversations.create(items=items)
     assert len(server.store.get(id).messages()) == 1
-    assert server.store.stats().sessions == 1
+    assert server.store.list()[0].id == id, "no other one was made"
 
 
 def test_an_id_that_the_conversation_has_is_refused(sdk: openai.OpenAI) -> None:
@@ -119,7 +120,7 @@ def test_errors_are_those_of_openai(sdk: openai.OpenAI, server: Running) -> None
     assert held.value.response.headers["x-should-retry"] == "true"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("problem", "error"),
     [
         (Problem(429, "rate_limited", "t", "too fast", retryable=True), openai.RateLimitError),
@@ -129,7 +130,7 @@ def test_errors_are_those_of_openai(sdk: openai.OpenAI, server: Running) -> None
         (Problem(507, "disk_full", "t", "full"), openai.InternalServerError),
     ],
 )
-@pytest.mark.parametrize("key", [None, "k"])
+@each_row("key", [None, "k"])
 def test_a_client_repeats_a_request_only_if_that_is_safe(
     sdk: openai.OpenAI,
     monkeypatch: pytest.MonkeyPatch,
@@ -144,6 +145,7 @@ def test_a_client_repeats_a_request_only_if_that_is_safe(
         raise problem
 
     monkeypatch.setattr(Server, "_body", fail)
+    monkeypatch.setattr(openai.OpenAI, "_calculate_retry_timeout", lambda *_: 0.0)
     headers = {} if key is None else {"Idempotency-Key": key}
     with pytest.raises(error):
         sdk.with_options(max_retries=1).conversations.create(extra_headers=headers)

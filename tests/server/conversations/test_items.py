@@ -6,7 +6,6 @@ import inspect
 from typing import Any, Required, cast, get_args, get_origin, get_type_hints
 
 import openai
-import pytest
 from openai.types.conversations import Message
 from openai.types.responses.response_includable import ResponseIncludable
 from openai.types.responses.response_input_item_param import ResponseInputItemParam
@@ -16,6 +15,7 @@ from clew.server.conversations import wire
 from tests.server.conftest import Running
 from tests.server.conversations.made_items import KINDS, Maker
 from tests.support.effort import usually
+from tests.support.rows import each_row
 
 EACH = usually(6, thorough=100)
 
@@ -24,7 +24,7 @@ def answered(call: Any) -> Any:
     return call.http_response.json()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each_row("name", KINDS)
 def test_an_item_comes_back_as_it_went_in(sdk: openai.OpenAI, server: Running, name: str) -> None:
     made = [Maker(seed).item(name) for seed in range(EACH)]
     id = sdk.conversations.create().id
@@ -60,7 +60,7 @@ def test_a_long_conversation_of_all_kinds_survives_a_deletion_in_its_middle(
     assert answered(raw.list(id, order="asc", limit=100))["data"] == made
 
 
-@pytest.mark.parametrize("name", ours.KINDS)
+@each_row("name", ours.KINDS)
 def test_an_item_without_what_may_be_left_out_is_completed(sdk: openai.OpenAI, name: str) -> None:
     whole = Maker(1).item(name)
     kind = ours.KINDS[name]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from tests.server.conftest import Running
 
 
 class Event(NamedTuple):
@@ -73,7 +76,6 @@ class Stream:
         token: str,
         last_id: str | None = None,
         *,
-        timeout: float = 20.0,
         room: int = 0,
         cookie: str | None = None,
     ) -> None:
@@ -82,7 +84,6 @@ class Stream:
         self.socket = socket.socket()
         if room:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-        self.socket.settimeout(timeout)
         self.socket.connect((place.hostname, place.port))
         shown = f"Authorization: Bearer {token}" if cookie is None else f"Cookie: {cookie}"
         lines = [f"GET {path} HTTP/1.1", f"Host: {place.netloc}", shown]
@@ -108,12 +109,18 @@ class Stream:
         return self._head
 
     def events(self, most: int | None = None) -> Iterator[Event]:
-        """Frames as they come, until the server ends the stream, or so many bytes have come."""
+        """Frames as they come, until the server ends the stream; or so many bytes have come, or all that
+        there is."""
         early, self._early = self._early, b""
         yield from self.parser.feed(early)
-        while not self.is_over and (most is None or self.received < most):
+        while not self.is_over and (most is None or (self.received < most and not self.is_idle)):
             size = 65536 if most is None else min(65536, most - self.received)
             yield from self.parser.feed(self._receive(size))
+
+    @property
+    def is_idle(self) -> bool:
+        """It has told all, at least once."""
+        return "still here" in self.parser.comments
 
     def next(self, *kinds: str) -> Event:
         """The next frame of one of these kinds."""
@@ -121,6 +128,12 @@ class Stream:
             if not kinds or event.event in kinds:
                 return event
         raise AssertionError("the stream has ended")
+
+    def next_in(self, server: Running, seconds: float = 1.0) -> Event:
+        """The next frame, while time passes for a server of `serve_timed`."""
+        while not select.select([self.socket], [], [], 0.01)[0]:
+            server.wait(seconds)
+        return self.next()
 
     def _pending(self) -> Iterator[Event]:
         if not hasattr(self, "_running"):

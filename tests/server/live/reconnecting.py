@@ -7,19 +7,21 @@ At the end it has exactly what the sessions have, and on the way no frame was mi
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 import clew
-from clew.errors import ClewError
+from clew.errors import ClewError, NothingToUndoError
 from clew.session import Session
 from clew.store import Store
+from tests.server.conftest import running
 from tests.server.live.client import Copy, Event, Missed, Stream
 from tests.support.children import Child
 
@@ -27,6 +29,8 @@ TOKEN: Final = "token-of-the-campaign"
 SESSIONS: Final = ("a", "b")
 RESTART: Final = 40
 """After so many connections the server is killed, and another one takes its place."""
+ACTS: Final = 20
+"""Of each writer, while there is a connection."""
 
 
 class Seen(msgspec.Struct):
@@ -51,13 +55,15 @@ def campaign(url: str, connections: int, seed: int, path: str = "/sessions/a/liv
     listener.bind(("127.0.0.1", 0))
     listener.listen(64)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    writers = [Child(write, url, seed + number) for number in range(2)]
+    turns, allowed = os.pipe()
+    writers = [Child(write, url, seed + number, turns) for number in range(2)]
     server = Child(serve, url, listener)
     server.hear()
     client = Client(address, path)
     try:
         while seen.connections < connections:
             seen.connections += 1
+            os.write(allowed, bytes(len(writers) * ACTS))
             client.connect(int(chance.expovariate(1 / 6000)), seen)
             if seen.connections % RESTART == 0:
                 server.kill()
@@ -68,13 +74,37 @@ def campaign(url: str, connections: int, seed: int, path: str = "/sessions/a/liv
         for writer in writers:
             writer.kill()
             writer.wait()
-        client.finish(url, seen)
+        with clew.open(url) as store:
+            client.finish(store, seen)
     finally:
         for child in (server, *writers):
             if child.status is None:
                 child.kill()
                 child.wait()
         listener.close()
+        os.close(turns)
+        os.close(allowed)
+    return seen
+
+
+def short_campaign(store: Store, connections: int, path: str) -> Seen:
+    """The same in one process: what is written between two connections is not there before the second."""
+    chance, seen = random.Random(1), Seen(servers=0)
+    for id in SESSIONS:
+        store.session(id)
+    client = Client("", path)
+    while seen.connections < connections:
+        seen.servers += 1
+        with running(store, token=TOKEN, heartbeat=0.001) as server:
+            client.address = server.url
+            for _ in range(RESTART):
+                for number in range(ACTS):
+                    with suppress(NothingToUndoError):
+                        act(store.get(chance.choice(SESSIONS)), chance, f"{seen.connections}-{number}")
+                seen.connections += 1
+                client.connect(int(chance.expovariate(1 / 3000)), seen)
+            if seen.connections >= connections:
+                client.finish(store, seen)
     return seen
 
 
@@ -82,7 +112,7 @@ class Client:
     """Has nothing but frames, and the id of the last one."""
 
     def __init__(self, address: str, path: str) -> None:
-        self._address = address
+        self.address = address
         self._path = f"/api/v1{path}"
         self.copies = {id: Copy() for id in (SESSIONS if "session=" in path else SESSIONS[:1])}
         self._last_id = ""
@@ -90,7 +120,7 @@ class Client:
     def _open(self) -> Stream:
         beginning = "?after=start" if "?" not in self._path else "&after=start"
         path = self._path if self._last_id else self._path + beginning
-        return Stream(self._address, path, TOKEN, self._last_id or None)
+        return Stream(self.address, path, TOKEN, self._last_id or None)
 
     def connect(self, most: int, seen: Seen) -> None:
         """Read so many bytes, and die."""
@@ -115,9 +145,9 @@ class Client:
         if event.event != "bye":
             self.copies[event.data["session"]].apply(event)
 
-    def finish(self, url: str, seen: Seen) -> None:
+    def finish(self, store: Store, seen: Seen) -> None:
         """Nothing is written any more: read what is left, and compare."""
-        with clew.open(url) as store, self._open() as stream:
+        with self._open() as stream:
             events = stream.events()
             while not all(_is_at_head(store, id, copy) for id, copy in self.copies.items()):
                 self._apply(next(events), seen)
@@ -142,28 +172,29 @@ def serve(tell: Callable[[Any], None], url: str, listener: socket.socket) -> Non
     from clew.server import app
 
     with clew.open(url) as store:
-        application = app(store, token=TOKEN, hosts=(f"127.0.0.1:{listener.getsockname()[1]}",), rate=1e6)
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        application = app(store, token=TOKEN, hosts=(host,), rate=1e6, heartbeat=0.01)
         config = uvicorn.Config(application, log_level="error", lifespan="off")
         tell("there")
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def write(tell: Callable[[Any], None], url: str, seed: int) -> None:
-    """Append, rewind, undo, redo, replace, compact, clear, fork: for ever."""
+def write(tell: Callable[[Any], None], url: str, seed: int, turns: int) -> None:
+    """Do something whenever it is allowed to: one byte each."""
     chance = random.Random(seed)
     with clew.open(url) as store:
         number = 0
-        while True:
+        while os.read(turns, 1):
             s = store.get(chance.choice(SESSIONS))
             number += 1
             try:
-                _act(s, chance, f"{seed}-{number}")
+                act(s, chance, f"{seed}-{number}")
             except ClewError as exc:
                 tell(type(exc).__name__)
-            time.sleep(chance.expovariate(1 / 0.01))
 
 
-def _act(s: Session, chance: random.Random, name: str) -> None:
+def act(s: Session, chance: random.Random, name: str) -> None:
+    """Append, rewind, undo, redo, replace, compact, clear, fork."""
     head = s.head.position
     kind = chance.random()
     if kind < 0.6 or head < 2:

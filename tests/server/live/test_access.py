@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
-from clew.server.access.shares import add_share, remove_share
+from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token, remove_token
 from tests.server.conftest import TOKEN, Running
 from tests.server.live.client import Event, Stream
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(60)
 AWS = "AKIA" + "IOSFODNN7" + "EXAMPLE"
 
 
@@ -23,15 +24,16 @@ def status(server: Running, path: str, token: str) -> tuple[int, object]:
         return answer.status_code, answer.json()["code"]
 
 
-@pytest.mark.parametrize("path", ["/sessions/s/live", "/live", "/live?session=s"])
-def test_a_stream_ends_when_its_token_is_revoked(server: Running, path: str) -> None:
-    server.store.create("s")
+@each_row("path", ["/sessions/s/live", "/live", "/live?session=s"])
+def test_a_stream_ends_when_its_token_is_revoked(timed: Running, path: str) -> None:
+    server = timed
+    server.store.session("s")
     _, token = add_token(server.store, "reader")
     with open_stream(server, path, token) as stream, open_stream(server, path, TOKEN) as other:
         stream.next("head")
         other.next("head")
         remove_token(server.store, "reader")
-        event = stream.next()
+        event = stream.next_in(server)
         assert (event.event, event.data, event.has_id) == ("bye", {"reason": "revoked"}, False)
         assert list(stream.events()) == []
         server.store.get("s").append({"role": "user", "content": "x"})
@@ -39,17 +41,18 @@ def test_a_stream_ends_when_its_token_is_revoked(server: Running, path: str) -> 
     assert status(server, path, token) == (401, "unauthorized")
 
 
-def test_a_stream_ends_when_its_share_is_revoked(server: Running) -> None:
-    s = server.store.create("s")
-    share, token = add_share(server.store, s, at=None)
-    with open_stream(server, "/sessions/s/live", token) as stream:
+def test_a_stream_ends_with_its_token(timed: Running) -> None:
+    timed.store.create("s")
+    _, token = add_token(timed.store, "brief", lasts=timedelta(seconds=60))
+    with open_stream(timed, "/sessions/s/live", token) as stream:
         stream.next("head")
-        remove_share(server.store, share.id)
+        before = timed.clock.now
+        assert stream.next_in(timed, seconds=5).data == {"reason": "revoked"}
+        assert timed.clock.now - before > 59 * 1_000_000
 
-        assert stream.next().data == {"reason": "revoked"}
 
-
-def test_who_signs_out_ends_the_streams_of_that_cookie_and_no_others(server: Running) -> None:
+def test_who_signs_out_ends_the_streams_of_that_cookie_and_no_others(timed: Running) -> None:
+    server = timed
     cookies = []
     with server.client(None) as client:
         for _ in range(2):
@@ -66,7 +69,7 @@ def test_who_signs_out_ends_the_streams_of_that_cookie_and_no_others(server: Run
         with server.client(None) as client:
             headers = {"cookie": cookies[0], "origin": server.url}
             assert client.post("/api/v1/logout", headers=headers).status_code == 204
-        assert stream.next().data == {"reason": "revoked"}
+        assert stream.next_in(server).data == {"reason": "revoked"}
         assert list(stream.events()) == []
         server.store.create("s")
         assert [one.next("change").data["session"] for one in (other, program)] == ["s", "s"]
@@ -125,14 +128,14 @@ def test_not_yours_and_not_there_are_the_same(server: Running) -> None:
             assert stream.next("head").data["session"] == "mine"
 
 
-def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(server: Running) -> None:
-    s = server.store.create("s", tags=["t"])
-    _, token = add_token(server.store, "bound", tags=["t"])
-    with open_stream(server, "/sessions/s/live", token) as stream:
+def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(timed: Running) -> None:
+    s = timed.store.create("s", tags=["t"])
+    _, token = add_token(timed.store, "bound", tags=["t"])
+    with open_stream(timed, "/sessions/s/live", token) as stream:
         stream.next("head")
         s.update(tags=[])
 
-        assert stream.next().event == "gone"
+        assert stream.next_in(timed).event == "gone"
 
 
 def test_a_share_follows_its_session_without_secrets_and_notes(server: Running) -> None:
@@ -172,5 +175,4 @@ def test_a_stream_of_a_share_gives_back_its_place_when_its_client_leaves(server:
     with open_stream(server, "/sessions/s/live", token) as stream:
         stream.next("head")
         assert server.app.hub.streams == 1
-    while server.app.hub.streams:
-        pass
+    until(lambda: not server.app.hub.streams)

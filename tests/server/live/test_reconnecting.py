@@ -6,11 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.live.reconnecting import campaign
+import clew
+from tests.server.live.reconnecting import RESTART, campaign, short_campaign
 from tests.support.effort import usually
 
-pytestmark = pytest.mark.timeout(900)
-CONNECTIONS = usually(60, thorough=1000)
+CONNECTIONS = usually(200, thorough=5000)
+PATHS = ("/sessions/a/live", "/live?session=a&session=b")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_missed_and_nothing_repeated_in_one_process(path: str, tmp_path: Path) -> None:
+    """Eighty connections: that takes a second."""
+    with clew.open(tmp_path / "clew.db", durability="process") as store:
+        seen = short_campaign(store, 2 * RESTART, path)
+
+    assert (seen.connections, seen.servers) == (2 * RESTART, 2)
+    assert seen.moves > 5
 
 
 def address(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
@@ -21,10 +32,11 @@ def address(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl", "postgres"])
-@pytest.mark.parametrize("path", ["/sessions/a/live", "/live?session=a&session=b"])
+@pytest.mark.parametrize("path", PATHS)
 def test_nothing_is_missed_and_nothing_repeated(
     kind: str, path: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    """While other processes write, and the server is killed."""
     seen = campaign(address(kind, tmp_path, request), CONNECTIONS, 1, path)
 
     assert seen.connections == CONNECTIONS

@@ -38,6 +38,7 @@ def test_what_would_break_a_frame_is_refused(event: str, id: str | None) -> None
     st.recursive(
         st.none() | st.text() | st.integers(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
     )
 )
 def test_any_value_arrives_as_it_was(value: object) -> None:

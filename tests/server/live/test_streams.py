@@ -11,15 +11,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-import clew
 from clew.errors import StoreBusyError
 from clew.model import Entry
+from clew.server.application import Finished
 from clew.server.live.feed import Feed
 from clew.session import Session
 from tests.server.conftest import TOKEN, Running
 from tests.server.live.client import Copy, Stream
-
-pytestmark = pytest.mark.timeout(60)
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
 
 def say(session: Session, *texts: str) -> list[Entry]:
@@ -143,7 +143,7 @@ def test_a_status_is_told_without_an_id(server: Running, follow: Follow) -> None
     assert (event.event, event.data, event.has_id) == ("status", {"session": "s", "status": "running"}, False)
 
 
-@pytest.mark.parametrize("purge", [False, True])
+@each_row("purge", [False, True])
 def test_a_deleted_session_is_gone_and_the_stream_ends(server: Running, follow: Follow, purge: bool) -> None:
     s = server.store.create("s")
     stream = follow("/sessions/s/live")
@@ -357,21 +357,19 @@ def test_a_caller_has_so_many_streams_and_no_more(serve: Callable[..., Running])
             refused = client.get("/api/v1/sessions/s/live")
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
             assert refused.headers["retry-after"] == "1"
-        while server.app.hub.streams:
-            pass
+        until(lambda: not server.app.hub.streams)
         with Stream(server.url, "/api/v1/live", TOKEN) as again:
             assert again.next().event == "head"
 
 
 def test_a_client_that_does_not_read_is_cut_off(serve: Callable[..., Running]) -> None:
-    server = serve(stream_deadline=0.2)
+    server = serve(stream_deadline=0.1)
+    ended: list[Finished] = []
+    server.app.on_finished.append(ended.append)
     s = server.store.create("s")
     say(s, *("x" * 100_000 for _ in range(100)))
     with Stream(server.url, "/api/v1/sessions/s/live?after=start", TOKEN, room=4096) as stream:
-        while not server.app.hub.streams:
-            pass
-        while server.app.hub.streams:
-            pass
+        until(lambda: ended)
         copy = Copy()
         for event in stream.events():
             copy.apply(event)
@@ -391,10 +389,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["/sessions/s/live", "/live", "/live?session=s"])
+@each_row("path", ["/sessions/s/live", "/live", "/live?session=s"])
 def test_a_hostile_id_is_refused_or_means_nothing(server: Running, follow: Follow, path: str) -> None:
     """S-37: never a crash, never another session's place."""
-    say(server.store.create("s"), "x")
+    say(server.store.session("s"), "x")
     joined = "&" if "?" in path else "?"
     with server.client() as client:
         for id in HOSTILE:
@@ -446,22 +444,13 @@ def test_a_head_request_opens_no_stream(server: Running, client: httpx.Client) -
     assert server.app.hub.streams == 0
 
 
-def test_the_thread_of_the_hub_ends_with_the_server(serve: Callable[..., Running], store_path: str) -> None:
-    with clew.open(store_path) as store:
-        server = serve(store)
-        with Stream(server.url, "/api/v1/live", TOKEN) as stream:
-            stream.next()
-            assert "clew-live" in {thread.name for thread in threading.enumerate()}
-            server.app.stop_streams()
-            assert stream.next().event == "bye"
-        hub = server.app.hub
-        while hub._thread is not None:
-            pass
-
-
-@pytest.fixture
-def store_path(tmp_path: Any) -> str:
-    return str(tmp_path / "other.db")
+def test_the_thread_of_the_hub_ends_with_the_server(server: Running, follow: Follow) -> None:
+    stream = follow("/live")
+    stream.next()
+    assert "clew-live" in {thread.name for thread in threading.enumerate()}
+    server.app.stop_streams()
+    assert stream.next().event == "bye"
+    until(lambda: server.app.hub._thread is None)
 
 
 def test_a_store_that_cannot_be_read_ends_a_stream_that_resumes(

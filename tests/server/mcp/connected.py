@@ -26,17 +26,16 @@ def connected(
     mode: str = "auto",
     on_message: MessageHandlerFnT | None = None,
 ) -> T:
-    """What a function does with a client. It is given up after a minute."""
+    """What a function does with a client."""
 
     async def run() -> T | MCPError:
         server = make_server(lambda _: view)
-        with anyio.fail_after(60):
-            async with Client(server, mode=mode, message_handler=on_message, cache=None) as client:
-                assert client.protocol_version == MODES[mode]
-                try:
-                    return await use(client)
-                except MCPError as error:  # outside it would be a group of errors
-                    return error
+        async with Client(server, mode=mode, message_handler=on_message, cache=None) as client:
+            assert client.protocol_version == MODES[mode]
+            try:
+                return await use(client)
+            except MCPError as error:  # outside it would be a group of errors
+                return error
 
     found = anyio.run(run)
     if isinstance(found, MCPError):

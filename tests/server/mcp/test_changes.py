@@ -1,4 +1,4 @@
-"""Notices of changes: who hears of what, in both revisions, in this process, over pipes and over HTTP.
+"""Notices of changes: who hears of what, in both revisions, in this process and over HTTP.
 
 That a client is not told of something is seen by what it hears next: changes are told in their order.
 """
@@ -6,9 +6,6 @@ That a client is not told of something is seen by what it hears next: changes ar
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,7 +16,6 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 
 import clew
@@ -34,13 +30,21 @@ from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.connected import connected, refused
 from tests.server.mcp.http.rpc import http_client, sdk_client
-from tests.server.process.commands import environment, until
+from tests.support.rows import each_row
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 SAID = {"role": "user", "content": "Where is the thread?"}
 DEMO = session_uri("demo")
 LISTS = ResourcesListChanged()
+
+
+@pytest.fixture(autouse=True)
+def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every second whether what a client follows is still there."""
+    monkeypatch.setattr(hub, "CHECK", 0)
+    monkeypatch.setattr(hub, "SLICE", 0.01)
 
 
 @pytest.fixture
@@ -90,11 +94,10 @@ def test_a_change_of_a_session_is_told_of_its_page_and_its_tree(store: Store, vi
     assert found == [ResourceUpdated(DEMO), ResourceUpdated(tree_uri("demo"))], "an entry never changes"
 
 
-def test_commits_of_other_processes_are_told(tmp_path: Path, view: View) -> None:
-    program = f"import clew; clew.open({str(tmp_path / 'agents.db')!r}).get('demo').append({SAID!r})"
-
+def test_commits_of_others_are_told(tmp_path: Path, view: View) -> None:
     def work() -> None:
-        subprocess.run([sys.executable, "-c", program], check=True)
+        with clew.open(tmp_path / "agents.db") as other:
+            other.get("demo").append(SAID)
 
     assert heard(view, work, DEMO) == [ResourceUpdated(DEMO)]
 
@@ -203,8 +206,7 @@ def test_one_thread_looks_while_somebody_listens(
             return live_threads() - before
 
     (thread,) = connected(view, use, mode)
-    thread.join(30)
-    assert not thread.is_alive()
+    thread.join()
 
 
 def test_a_stream_begins_when_no_change_can_be_missed_any_more(
@@ -214,7 +216,7 @@ def test_a_stream_begins_when_no_change_can_be_missed_any_more(
 
     def begin(*args: Any) -> Any:
         came.set()
-        may_begin.wait(30)
+        may_begin.wait()
         return Watcher(*args)
 
     monkeypatch.setattr(hub, "Watcher", begin)
@@ -227,7 +229,7 @@ def test_a_stream_begins_when_no_change_can_be_missed_any_more(
     async def use(client: Client) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen, client)
-            await anyio.to_thread.run_sync(came.wait, 30)
+            await anyio.to_thread.run_sync(came.wait)
             await client.read_resource(DEMO)
             order.append("the store is watched")
             may_begin.set()
@@ -315,11 +317,11 @@ class TestOlderClients:
 
         assert connected(view, use, "legacy", told) == DEMO
 
-    @pytest.mark.parametrize("uri", ["clew://session/none", "clew://session/hidden", "test://x"])
+    @each_row("uri", ["clew://session/none", "clew://session/hidden", "test://x"])
     def test_what_is_not_there_cannot_be_followed(
         self, store: Store, view: View, uri: str, tmp_path: Path
     ) -> None:
-        store.create("hidden", workspace=tmp_path / "other")
+        store.session("hidden", workspace=tmp_path / "other")
         error = refused(view, lambda client: client.subscribe_resource(uri), "legacy")
         assert (error.code, error.data) == (-32002, {"uri": uri})
 
@@ -343,32 +345,7 @@ class TestOlderClients:
         assert anyio.run(run) == [1, 0, 1, 0]
 
 
-# -- over pipes, and over HTTP
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_client_of_clew_mcp_is_told(mode: str, store: Store, tmp_path: Path) -> None:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "clew", "mcp"],
-        env={**os.environ, **environment(tmp_path)},
-        cwd=tmp_path,
-    )
-    told = Heard()
-
-    async def run() -> None:
-        with anyio.fail_after(60):
-            async with Client(server, mode=mode, message_handler=told) as client:
-                if mode == "legacy":
-                    await client.subscribe_resource(DEMO)
-                    store.get("demo").append(SAID)
-                    assert await told.next() == DEMO
-                    return
-                async with listening(client, DEMO) as stream:
-                    store.get("demo").append(SAID)
-                    assert await anext(stream) == ResourceUpdated(DEMO)
-
-    anyio.run(run)
+# -- over HTTP
 
 
 def test_over_http_each_token_hears_of_its_own_sessions(server: Running, tmp_path: Path) -> None:
@@ -392,14 +369,13 @@ def test_over_http_each_token_hears_of_its_own_sessions(server: Running, tmp_pat
     async def run() -> list[list[object]]:
         found: list[list[object]] = [[], []]
         ready = [anyio.Event(), anyio.Event()]
-        with anyio.fail_after(60):
-            async with anyio.create_task_group() as tasks:
-                for token, one, told in zip(tokens, ready, found, strict=True):
-                    tasks.start_soon(hear, token, one, told)
-                for one in ready:
-                    await one.wait()
-                store.get("a").append(SAID)
-                store.get("b").append(SAID)
+        async with anyio.create_task_group() as tasks:
+            for token, one, told in zip(tokens, ready, found, strict=True):
+                tasks.start_soon(hear, token, one, told)
+            for one in ready:
+                await one.wait()
+            store.get("a").append(SAID)
+            store.get("b").append(SAID)
         return found
 
     assert anyio.run(run) == [[ResourceUpdated(uris[0])], [ResourceUpdated(uris[1])]]

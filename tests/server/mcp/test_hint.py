@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.cli.commands.serving import mcp_install
 from clew.core.messages.text import ACTING
 from clew.model import SessionInfo
 from clew.server.mcp.hint import FIRST, MOST, SESSIONS, directory_in, hint_of, is_needed
 from clew.server.mcp.install.own_files import hint_script
-from tests.cli.processes import COMMAND, Clew
+from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 
@@ -100,7 +101,7 @@ def test_a_hint_is_never_longer_than_300_tokens(titles: list[str], id: str) -> N
     assert all(line.startswith("- ") for line in said.split("\n")[1:])
 
 
-@pytest.mark.parametrize("letter", ["x", "ü", "語", "\U0001f600", '"', "\\", "\x07", "\u202e"])
+@each_row("letter", ["x", "ü", "語", "\U0001f600", '"', "\\", "\x07", "\u202e"])
 def test_the_limit_holds_for_every_kind_of_letter(letter: str, example: SessionInfo) -> None:
     said = hint_of([_with(example, title=letter * 10_000, id=f"codex:{n}") for n in range(20)])
     assert 0 < len(said.encode()) / 4 <= MOST
@@ -123,95 +124,65 @@ def test_the_directory_is_the_one_that_the_client_names() -> None:
 # -- as a command
 
 
-Hint = Callable[..., subprocess.CompletedProcess[str]]
-
-
 @pytest.fixture
-def hint(tmp_path: Path) -> Hint:
-    cli = Clew(tmp_path)
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clew:
+    monkeypatch.setattr(mcp_install, "_HOOK_WAIT", 1e6)  # what a client says comes on a busy machine, too
     (tmp_path / "work").mkdir()
+    cli = Clew(tmp_path / "work")
     with clew.open(cli.store) as store:
-        for number, place in enumerate([tmp_path / "work", tmp_path / "work", tmp_path]):
+        for number, place in enumerate([cli.home, cli.home, tmp_path]):
             store.session(f"claude-code:{number}", title=f"Title {number}", workspace=place)
         store.session(
-            "claude-code:sub", title="Sub", workspace=tmp_path / "work", metadata={"parent": "claude-code:0"}
+            "claude-code:sub", title="Sub", workspace=cli.home, metadata={"parent": "claude-code:0"}
         )
-
-    def run(*options: str, said: str = "", env: dict[str, str] | None = None) -> Any:
-        return subprocess.run(
-            [*COMMAND, "mcp", "hint", *options],
-            input=said,
-            env=cli.env | (env or {}),
-            cwd=tmp_path / "work",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return run
+    return cli
 
 
-def test_a_person_sees_what_an_agent_is_told(hint: Hint) -> None:
-    done = hint()
-    assert done.stdout.startswith(FIRST)
-    assert "Title 1" in done.stdout
-    assert "Title 2" not in done.stdout, "it is of another directory"
-    assert "Sub" not in done.stdout, "a subagent is a part of its session"
+def test_a_person_sees_what_an_agent_is_told(cli: Clew) -> None:
+    said = cli("mcp", "hint").out
+    assert said.startswith(FIRST)
+    assert "Title 1" in said
+    assert "Title 2" not in said, "it is of another directory"
+    assert "Sub" not in said, "a subagent is a part of its session"
 
 
-def test_a_hook_says_where_and_which_session_begins(hint: Hint, tmp_path: Path) -> None:
-    event: dict[str, Any] = {
-        "hook_event_name": "SessionStart",
-        "source": "startup",
-        "cwd": str(tmp_path),
-        "session_id": "9",
-    }
-    said = json.loads(hint("--client", "claude-code", said=json.dumps(event)).stdout)
+def test_a_hook_says_where_and_which_session_begins(cli: Clew, tmp_path: Path) -> None:
+    def hint(client: str, **event: Any) -> str:
+        return cli("mcp", "hint", "--client", client, given=json.dumps(event).encode()).out
+
+    here = {"hook_event_name": "SessionStart", "source": "startup", "cwd": str(tmp_path), "session_id": "9"}
+    said = json.loads(hint("claude-code", **here))
     assert "Title 2" in said["hookSpecificOutput"]["additionalContext"]
-    event = {"workspace_roots": [str(tmp_path / "work")], "session_id": "1"}
-    said = json.loads(hint("--client", "cursor", said=json.dumps(event)).stdout)
+    said = json.loads(hint("cursor", workspace_roots=[str(cli.home)], session_id="1"))
     assert "Title 0" in said["additional_context"]
     assert "Title 1" not in said["additional_context"]
-    assert hint("--client", "codex", said='{"source": "resume"}').stdout == ""
+    assert hint("codex", source="resume") == ""
 
 
-@pytest.mark.parametrize(
-    "said", ["", "{", "[]", '"x"', "\x00", '{"cwd": "\\u0000"}', '{"cwd": "' + "x" * 70_000]
-)
-def test_whatever_a_client_says_its_start_is_not_disturbed(said: str, hint: Hint) -> None:
-    done = hint("--client", "codex", said=said)
-    assert done.returncode == 0
-    assert done.stdout == "" or json.loads(done.stdout)["hookSpecificOutput"]
+@each_row("said", ["", "{", "[]", '"x"', "\x00", '{"cwd": "\\u0000"}', '{"cwd": "' + "x" * 70_000])
+def test_whatever_a_client_says_its_start_is_not_disturbed(said: str, cli: Clew) -> None:
+    done = cli("mcp", "hint", "--client", "codex", given=said.encode())
+    assert done.out == "" or json.loads(done.out)["hookSpecificOutput"]
 
 
-def test_whatever_is_wrong_with_the_store_a_start_is_not_disturbed(hint: Hint, tmp_path: Path) -> None:
-    (tmp_path / "broken.db").write_bytes(b"no database" * 1000)
-    (tmp_path / "config.toml").write_text("store = 3")
+def test_whatever_is_wrong_with_the_store_a_start_is_not_disturbed(cli: Clew) -> None:
+    (cli.home / "broken.db").write_bytes(b"no database" * 1000)
+    (cli.home / "config.toml").write_text("store = 3")
     for store in ("broken.db", "none.db", "nothing://x", "postgresql://127.0.0.1:1/x"):
-        done = hint("--store", str(tmp_path / store) if "://" not in store else store)
-        assert (done.returncode, done.stdout) == (0, "")
-    done = hint(env={"CLEW_CONFIG": str(tmp_path / "config.toml")})
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.startswith("clew: no hint: ")
+        assert cli("mcp", "hint", "--store", store).out == ""
+    done = cli("mcp", "hint", env={"CLEW_CONFIG": str(cli.home / "config.toml")})
+    assert done.out == ""
+    assert done.err.startswith("clew: no hint: ")
 
 
-def test_a_client_that_keeps_its_end_open_is_not_waited_for(hint: Hint, tmp_path: Path) -> None:
-    ours, theirs = os.pipe()
-    with os.fdopen(theirs, "w") as client:
-        client.write('{"cwd": ')
-        client.flush()
-        process = subprocess.Popen(
-            [*COMMAND, "--store", str(tmp_path / "agents.db"), "mcp", "hint", "--client", "codex"],
-            stdin=ours,
-            stdout=subprocess.PIPE,
-            cwd=tmp_path / "work",
-            env=Clew(tmp_path).env,
-        )
-        os.close(ours)
-        out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert b"Title 1" in out
+def test_a_client_that_keeps_its_end_open_is_not_waited_for(
+    cli: Clew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_install, "_HOOK_WAIT", 0)
+    os.mkfifo(cli.home / "pipe")
+    with os.fdopen(os.open(cli.home / "pipe", os.O_RDWR), "wb", buffering=0) as client:
+        client.write(b'{"cwd": ')
+        assert "Title 1" in cli("mcp", "hint", "--client", "codex", given=cli.home / "pipe").out
 
 
 # -- the script that a hook runs
@@ -223,12 +194,7 @@ def test_a_script_never_fails(tmp_path: Path) -> None:
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["/bin/sh", str(script)],
-            input="x" * 200_000,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
+            ["/bin/sh", str(script)], input="x" * 200_000, capture_output=True, text=True, check=True
         )
 
     script.write_text(hint_script("codex", "Codex", [str(program)], "/srv/a b.db"))

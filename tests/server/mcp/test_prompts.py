@@ -13,9 +13,10 @@ from clew.server.mcp.budget import tokens
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
 from tests.server.mcp.connected import MODES, connected, refused
+from tests.support.rows import each_row
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def view() -> Iterator[View]:
     with clew.open("memory:") as store:
         store.create("demo", title="the title of the session").append(
@@ -36,7 +37,7 @@ def prompt(view: View, name: str, arguments: dict[str, str], mode: str = "auto")
     return text
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_there_are_two_prompts_with_one_argument_each(view: View, mode: str) -> None:
     async def use(client: Client) -> Any:
         return await client.list_prompts()
@@ -47,7 +48,7 @@ def test_there_are_two_prompts_with_one_argument_each(view: View, mode: str) -> 
     assert all(one.title and one.description for one in found)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_recall_asks_for_what_was_done_decided_and_failed(view: View, mode: str) -> None:
     text = prompt(view, "recall", {"topic": "the parser of dates"}, mode)
     assert "the parser of dates" in text.partition("\n")[0]
@@ -85,8 +86,8 @@ def test_an_argument_stays_on_its_line_and_nothing_in_it_acts(view: View) -> Non
     assert text.count("\n\n") == 1
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
+@each_row("mode", MODES)
+@each_row(
     ("name", "arguments"),
     [
         ("forget", {"topic": "x"}),

@@ -1,13 +1,11 @@
 """The page in a real browser, and everything that it must never do.
 
 Every test ends with a look at `problems`: what the browser's console said, refusals of the policy included,
-and requests to anywhere but the server. A test that expects one takes it out.
+and requests to anywhere but the server. A test that expects one says so.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +17,10 @@ import pytest
 import clew
 from tests.server.conftest import Running, running
 from tests.server.page import hostile_store, rich_store
+from tests.support.browsers import PATIENCE, unhurried
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE = 30_000
-"""Milliseconds for whatever a page has to show: machines that run tests are slow."""
 
 
 class Site(Protocol):
@@ -35,25 +30,6 @@ class Site(Protocol):
     def url(self) -> str: ...
 
     def client(self) -> httpx.Client: ...
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = CHROMIUM is None and "CI" not in os.environ
-    for item in items:
-        if "tests/server/page/" in item.nodeid:
-            item.add_marker(pytest.mark.timeout(240))
-            if missing:
-                item.add_marker(pytest.mark.skip(reason="there is no Chromium: apt-get install chromium"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")
@@ -79,22 +55,41 @@ def _filled(folder: Path, fill: Callable[[clew.Store, Path], None]) -> Iterator[
             yield server
 
 
-@pytest.fixture
-def problems() -> Iterator[list[str]]:
+class Problems(list[str]):
     """What went wrong in any page of the test."""
-    found: list[str] = []
-    yield found
-    assert found == []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._expected: list[str] = []
+
+    def may_say(self, *words: str) -> None:
+        """A browser tells of each request that was refused or found no server, now or later: it is meant."""
+        self._expected += words
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [line for line in self if not any(words in line for words in self._expected)]
 
 
 @pytest.fixture
-def new_context(browser: Browser, problems: list[str]) -> Iterator[Callable[..., BrowserContext]]:
-    """Makes browsers with cookies of their own: `new_context(viewport=…, color_scheme="dark")`."""
+def problems() -> Iterator[Problems]:
+    found = Problems()
+    yield found
+    assert found.unexpected == []
+
+
+@pytest.fixture
+def new_context(browser: Browser, problems: Problems) -> Iterator[Callable[..., BrowserContext]]:
+    """Makes browsers with cookies of their own: `new_context(viewport=…, color_scheme="dark")`. `is_slow`:
+    the machine may be, so notices stay until they are read."""
     opened: list[BrowserContext] = []
 
-    def make(**options: Any) -> BrowserContext:
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+    def make(*, is_slow: bool = True, **options: Any) -> BrowserContext:
+        usual = {"viewport": {"width": 1440, "height": 900}, "timezone_id": "UTC", "locale": "en-US"}
+        context = browser.new_context(**{**usual, **options})
         context.set_default_timeout(PATIENCE)
+        if is_slow:
+            unhurried(context)
         context.on("weberror", lambda error: problems.append(f"error: {error.error}"))
         context.on("console", lambda said: problems.append(f"{said.type}: {said.text}"))
         opened.append(context)
@@ -111,7 +106,7 @@ def context(new_context: Callable[..., BrowserContext]) -> BrowserContext:
 
 
 @pytest.fixture
-def visit(server: Running, context: BrowserContext, problems: list[str]) -> Callable[..., Page]:
+def visit(server: Running, context: BrowserContext, problems: Problems) -> Callable[..., Page]:
     """Opens an address of the page as the owner: `visit("/s/login?panel=files")`."""
 
     def go(path: str = "/", *, of: Site = server, within: BrowserContext = context) -> Page:
@@ -126,7 +121,7 @@ def page(visit: Callable[..., Page]) -> Page:
     return visit()
 
 
-def sign_in(server: Site, context: BrowserContext, problems: list[str], path: str = "/") -> Page:
+def sign_in(server: Site, context: BrowserContext, problems: Problems, path: str = "/") -> Page:
     """A new tab at an address of the page, signed in."""
     home = server.url.split("/")[2]
 

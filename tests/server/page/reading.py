@@ -11,7 +11,10 @@ _READ = """async () => {
     const feed = document.getElementById("transcript");
     const drawn = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
     const found = new Map();
-    feed.scrollTop = 0;
+    do { // what comes just now may lead back to the end
+        feed.scrollTop = 0;
+        await drawn();
+    } while (!feed.querySelector("article[aria-posinset='1']"));
     for (;;) {
         await drawn();
         if (feed.querySelector(".transcript-waiting")) continue;
@@ -48,6 +51,7 @@ class Shown(NamedTuple):
 
 def read(page: Page) -> list[Shown]:
     """All entries, in order. It scrolls from the beginning to the end."""
+    page.bring_to_front()  # a browser hardly ever draws the tabs behind
     page.locator("#transcript[aria-busy=false]").wait_for()
     return [Shown(id, text) for id, text in page.evaluate(_READ)]
 

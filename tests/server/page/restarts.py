@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+import clew
+from tests.server.conftest import running
+from tests.server.page.relay import Relay
 from tests.server.process.commands import Serving, serving
 
 if TYPE_CHECKING:
@@ -68,16 +71,41 @@ def _free_port() -> int:
         return port
 
 
-def forgive(problems: list[str]) -> None:
-    """A browser tells of each request that found no server: that is no fault of the page."""
-    known = (
-        "net::ERR_CONNECTION_REFUSED",
-        "net::ERR_CONNECTION_RESET",
-        "net::ERR_INCOMPLETE_CHUNKED_ENCODING",
-        "net::ERR_CONTENT_LENGTH_MISMATCH",
-        "net::ERR_EMPTY_RESPONSE",
-    )
-    problems[:] = [line for line in problems if not any(word in line for word in known)]
+class Fragile:
+    """A server in this process that goes away, and comes back at the same address remembering nothing."""
+
+    def __init__(self, store: clew.Store) -> None:
+        self.store = store
+        self._relay = Relay()
+        self._opened = ExitStack()
+        self.client = self._relay.client
+        self.url = self._relay.url
+        self.start()
+
+    def start(self) -> None:
+        server = self._opened.enter_context(running(self.store, hosts=(self._relay.address,)))
+        self._relay.lead_to(server.url)
+
+    def kill(self) -> None:
+        self._relay.cut()
+        self._opened.close()
+
+    def close(self) -> None:
+        self.kill()
+        self._relay.close()
+
+
+NO_SERVER = (
+    "net::ERR_CONNECTION_REFUSED",
+    "net::ERR_CONNECTION_RESET",
+    "net::ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "net::ERR_CONTENT_LENGTH_MISMATCH",
+    "net::ERR_EMPTY_RESPONSE",
+    "net::ERR_SOCKET_NOT_CONNECTED",
+    "net::ERR_CONNECTION_CLOSED",
+    "net::ERR_CONNECTION_ABORTED",
+)
+"""What the console of a browser says of a request that found no server."""
 
 
 def away(page: Page) -> None:

@@ -60,10 +60,16 @@ def test_a_branch_is_compared_with_the_present_path(server: Running, visit: Visi
     page.get_by_text("Both paths hold the same entries.").wait_for()
 
 
-def test_a_second_session_is_chosen_from_a_list(server: Running, visit: Visit) -> None:
+def test_a_second_session_is_chosen_from_the_list_or_in_a_dialog(server: Running, visit: Visit) -> None:
     server.store.session("login", title="The login page").append(user("One"))
     server.store.session("tides", title="Tables of tides").append(user("Two"))
     page = visit("/s/login?panel=tree")
+    page.get_by_role("treeitem").filter(has_text="One").wait_for()
+    page.get_by_role("button", name="Actions for Tables of tides").click()
+    page.get_by_role("button", name="Compare…").click()
+    page.wait_for_url(lambda url: "/compare?a=login&b=tides" in url)
+    page.get_by_role("region", name="Second: Tables of tides").get_by_text("Two").wait_for()
+    page.go_back()
     page.get_by_role("treeitem").filter(has_text="One").wait_for()
     page.keyboard.press("d")
     page.wait_for_url(lambda url: "/compare?" in url)
@@ -109,13 +115,3 @@ def test_the_files_that_differ_are_drawn_line_by_line(server: Running, visit: Vi
     assert added == "+    return '<b>never</b>'", "text stays text"
     page.get_by_role("button", name="auth.py").click()
     diff.wait_for(state="detached")
-
-
-def test_two_sessions_of_the_list_are_compared(server: Running, visit: Visit) -> None:
-    server.store.session("login", title="The login page").append(user("One"))
-    server.store.session("tides", title="Tables of tides").append(user("Two"))
-    page = visit("/s/login")
-    page.get_by_role("button", name="Actions for Tables of tides").click()
-    page.get_by_role("button", name="Compare…").click()
-    page.wait_for_url(lambda url: "/compare?a=login&b=tides" in url)
-    page.get_by_role("region", name="Second: Tables of tides").get_by_text("Two").wait_for()

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.page.workshop import FIRST, content, make, user, write
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
 
@@ -34,7 +33,9 @@ def changes(page: Page) -> list[list[str]]:
     return [one.split() for one in page.locator(".files-toggle").all_inner_texts()]
 
 
-def test_each_step_shows_what_changed_since_the_one_before(server: Running, visit: Visit, root: Path) -> None:
+def test_the_step_that_one_looks_at_shows_what_changed_since_another(
+    server: Running, visit: Visit, root: Path
+) -> None:
     session = make(server.store, root)
     write(root, {"auth.py": "pass\n"})
     session.checkpoint("empty", files=root)
@@ -54,14 +55,10 @@ def test_each_step_shows_what_changed_since_the_one_before(server: Running, visi
     page.get_by_label("since").select_option("empty")
     page.locator(".files-toggle", has_text="old.txt").wait_for(state="detached")
     assert changes(page) == [["~", "auth.py", "+2", "−1"]]
-
-
-def test_the_step_follows_the_entry_that_one_looks_at(server: Running, visit: Visit, root: Path) -> None:
-    session = make(server.store, root)
-    entries = list(session.entries())
-    page = visit("/s/login?panel=files")
-    page.get_by_role("region", name="Files at guard").wait_for()
-    page.locator(f'#transcript [data-entry="{entries[2].id}"]').click()
+    page.goto(f"{server.url}/s/login?panel=files")
+    page.get_by_role("region", name="Files at empty").wait_for()
+    third = list(session.entries())[2].id
+    page.locator(f'#transcript [data-entry="{third}"]').click()
     page.get_by_role("region", name="Files at plan").wait_for()
 
 
@@ -182,19 +179,6 @@ def test_without_leave_the_page_says_how_to_get_it(server: Running, visit: Visit
     dialog = page.get_by_role("dialog", name="Restore the files of guard")
     dialog.get_by_text("clew serve --allow files").wait_for()
     assert dialog.get_by_role("button", name="Restore", exact=True).count() == 0
-
-
-def test_a_token_without_the_scope_files_is_told_so(
-    server: Running, new_context: Callable[..., BrowserContext], root: Path, problems: list[str]
-) -> None:
-    make(server.store, root)
-    _, secret = add_token(server.store, "reader", scopes=["read"])
-    tab = new_context().new_page()
-    tab.goto(f"{server.url}/s/login?panel=files")
-    tab.locator("#token").fill(secret)
-    tab.locator("#token").press("Enter")
-    tab.get_by_text("Your token may not read files.").wait_for()
-    problems[:] = [one for one in problems if "401" not in one]
 
 
 def test_a_session_without_files_says_how_to_keep_them(server: Running, visit: Visit) -> None:

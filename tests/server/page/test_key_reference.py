@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tests.docs.pages import DOCS
 from tests.server.conftest import Running
-from tests.server.page.conftest import PATIENCE
+from tests.support.browsers import settled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+Sheet: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, Sequence[Sequence[str]]]]]]
+"""The groups of the sheet of keys: what a row says, and its keys."""
 
 REFERENCE = DOCS / "reference" / "page-keys.md"
 HEAD = """# Keys of the page
@@ -22,6 +24,14 @@ What they are for: [look at sessions in the browser](../how-to/look-at-sessions-
 On a Mac `⌘` takes the place of `Ctrl`.
 """
 ORDER = ("General", "Sessions", "Transcript", "Branches", "Files", "Usage", "Go on")
+
+VIEWS = {
+    "/s/one": "#panel-content [role=treeitem]",
+    "/": "#list a",
+    "/usage": ".usage h1",
+    "/compare?a=one&b=other": ".compare-entry",
+}
+"""The views that have keys, each with what it shows last."""
 
 _SHEET = """() => [...document.querySelectorAll(".keysheet section")].map((section) => [
   section.querySelector("h3").textContent,
@@ -34,16 +44,22 @@ _SHEET = """() => [...document.querySelectorAll(".keysheet section")].map((secti
 
 
 def test_the_reference_has_every_key(server: Running, visit: Callable[..., Page]) -> None:
-    """Parts of a page offer their commands as they come: it is looked at until all are there."""
+    """Parts of a page offer their commands as they come: each is waited for."""
     for id in ("one", "other"):
         session = server.store.session(id)
         session.append({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello."})
-    tabs = [visit(path) for path in ("/s/one", "/", "/usage", "/compare?a=one&b=other")]
-    writes = bool(os.environ.get("CLEW_WRITE_SCREENS"))
-    end = time.monotonic() + (5 if writes else PATIENCE / 1000)
-    while not is_told(text := reference(tabs)) and time.monotonic() < end:
-        tabs[0].wait_for_timeout(200)
-    if writes and not is_told(text):
+    page = visit()
+    sheets = []
+    for path, shows in VIEWS.items():
+        page.goto(server.url + path)
+        page.locator(shows).first.wait_for()
+        settled(page)
+        page.keyboard.press("?")
+        page.locator(".keysheet dl").first.wait_for()
+        settled(page)
+        sheets.append(page.evaluate(_SHEET))
+    text = reference(sheets)
+    if os.environ.get("CLEW_WRITE_SCREENS") and not is_told(text):
         REFERENCE.write_text(text, "utf-8")
     assert is_told(text), f"CLEW_WRITE_SCREENS=1 writes this to {REFERENCE.name}:\n{text}"
 
@@ -52,10 +68,10 @@ def is_told(text: str) -> bool:
     return sorted(text.splitlines()) == sorted(REFERENCE.read_text("utf-8").splitlines())
 
 
-def reference(tabs: Sequence[Page]) -> str:
+def reference(sheets: Sequence[Sheet]) -> str:
     groups: dict[str, dict[str, list[str]]] = {name: {} for name in ORDER}
-    for tab in tabs:
-        for group, rows in sheet(tab):
+    for sheet in sheets:
+        for group, rows in sheet:
             for title, keys in rows:
                 groups[group].setdefault(title, [" ".join(one) for one in keys])
     lines = [HEAD]
@@ -67,12 +83,3 @@ def reference(tabs: Sequence[Page]) -> str:
             ]
             lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def sheet(tab: Page) -> Sequence[tuple[str, Sequence[tuple[str, Sequence[Sequence[str]]]]]]:
-    """The groups of the sheet of keys, which is opened if it is not; what a row says, and its keys."""
-    if tab.locator(".keysheet").count() == 0:
-        tab.bring_to_front()
-        tab.keyboard.press("?")
-    found: Sequence[tuple[str, Sequence[tuple[str, Sequence[Sequence[str]]]]]] = tab.evaluate(_SHEET)
-    return found

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 import clew
+from tests.support.rows import named
 from tools.pictures.demo_store import NOW, make
 from tools.pictures.page import VIEWS, demo
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
-def show(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Page]]:
-    with demo(tmp_path_factory.mktemp("pictures"), browser) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_picture_of_a_view_can_be_taken(show: Callable[[str, str], Page], name: str) -> None:
-    page = show(name, "light")
-    assert page.locator("[role=alert]").count() == 0
+def test_a_picture_of_every_view_can_be_taken(browser: Browser, tmp_path: Path) -> None:
+    with demo(tmp_path, browser) as show:
+        for name in VIEWS:
+            with named(name):
+                assert show(name, "light").locator("[role=alert]").count() == 0
 
 
 def test_the_demo_store_is_whole_and_has_something_of_everything(tmp_path: Path) -> None:

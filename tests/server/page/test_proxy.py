@@ -11,9 +11,9 @@ import pytest
 
 import clew
 from tests.exporters.hostile import PIXEL
-from tests.server.page.conftest import sign_in
-from tests.server.page.waiting import becomes_true
+from tests.server.page.conftest import Problems, sign_in
 from tests.server.process.proxies import caddy, nginx, proxied
+from tests.support.browsers import becomes_true
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
@@ -25,7 +25,7 @@ ODD = "a/b c%2Fd?#ü.."
 def test_the_page_works_under_a_path(
     tmp_path: Path,
     context: BrowserContext,
-    problems: list[str],
+    problems: Problems,
     make: Callable[[Path, int, str], list[str]],
     language: str,
 ) -> None:

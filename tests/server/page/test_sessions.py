@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import clew
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-from tests.server.page.conftest import sign_in
+from tests.server.page.conftest import Problems, sign_in
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page, Route
@@ -120,38 +119,22 @@ def test_more_tabs_than_a_browser_has_connections(
     tabs[-1].locator("#transcript", has_text="And more").wait_for()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for the server."""
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def test_a_session_that_failed_has_a_mark_with_words(server: Running, visit: Visit) -> None:
-    say(server.store, "a", title="Needs you").fail("no more money")
-    mark = row(visit(), "Needs you").locator(".sessions-mark-failed")
-    mark.wait_for()
-    assert mark.text_content() == "!failed"
-
-
-def test_a_run_whose_worker_was_killed_is_marked_as_interrupted(
+def test_what_went_wrong_has_a_mark_with_words(
     tmp_path: Path, serve: Callable[..., Running], visit: Visit
 ) -> None:
+    """A session that failed, and one whose worker was killed."""
     code = "import clew, os, sys; clew.open(sys.argv[1]).create('a', title='Cut off').run(); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "worked.db")], check=False)
     with clew.open(tmp_path / "worked.db") as store:
+        say(store, "b", title="Needs you").fail("no more money")
         page = visit(of=serve(store))
         row(page, "Cut off").locator(".sessions-mark-interrupted", has_text="interrupted").wait_for()
+        assert row(page, "Needs you").locator(".sessions-mark-failed").text_content() == "!failed"
 
 
-def test_an_empty_store_says_where_sessions_come_from(page: Page) -> None:
+def test_an_empty_store_says_where_sessions_come_from_until_there_is_one(server: Running, page: Page) -> None:
     page.get_by_text("There is no session yet.").wait_for()
     page.locator("code", has_text="clew import --scan").wait_for()
-
-
-def test_the_first_session_takes_the_place_of_the_advice(server: Running, page: Page) -> None:
-    page.get_by_text("There is no session yet.").wait_for()
     say(server.store, "first", title="The first one")
     at(page, 1, "The first one")
 
@@ -181,41 +164,32 @@ def test_search_as_you_type_marks_the_words_and_enter_opens_the_place(server: Ru
     assert query_of(page) == ""
 
 
-def test_keys_go_from_hit_to_hit(server: Running, visit: Visit) -> None:
-    session = say(server.store, "a", "A login", "Another login", "More about the login")
+def test_hits_are_of_tools_and_other_branches_too_and_keys_go_from_one_to_the_next(
+    server: Running, visit: Visit
+) -> None:
+    session = say(server.store, "a", "A login", "Another login", "More about the login", title="Ran it")
+    hashes = [f"#{id}" for id in reversed(entry_ids(session))]
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "pytest"}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "ZeroDivisionError in shop.py"}
+    session.append({"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
+    other = say(server.store, "b", "Start", "A forgotten idea")
+    left = entry_ids(other)[1]
+    other.rewind(entry_ids(other)[0])
     page = visit("/?q=login")
     page.locator("#found a.sessions-hit").nth(2).wait_for()
-    hashes = [f"#{id}" for id in reversed(entry_ids(session))]
     for key, hash in [("]", hashes[0]), ("]", hashes[1]), ("]", hashes[2]), ("[", hashes[1])]:
         page.keyboard.press(key)
         page.wait_for_url(lambda url, hash=hash: url.endswith(hash))  # type: ignore[misc]
         page.locator(f"#found a[aria-current][href$='{hash}']").wait_for()
-
-
-def test_search_finds_what_a_tool_said(server: Running, visit: Visit) -> None:
-    session = say(server.store, "a", title="Ran the tests")
-    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "pytest"}}
-    result = {"type": "tool_result", "tool_use_id": "c", "content": "ZeroDivisionError in shop.py"}
-    session.append({"role": "assistant", "content": [call]}, {"role": "user", "content": [result]})
-    page = visit("/?q=zerodivisionerror")
+    page.fill("#search", "zerodivisionerror")
     hit = page.locator("#found a.sessions-hit")
     hit.locator("mark", has_text="ZeroDivisionError").wait_for()
     assert (hit.locator("small").text_content() or "").startswith("Tool")
-
-
-def test_a_search_without_hits_says_how_to_search(server: Running, visit: Visit) -> None:
-    say(server.store, "a")
-    page = visit("/?q=nowhere")
+    page.fill("#search", "nowhere")
     page.get_by_text("Nothing has these words.").wait_for()
-
-
-def test_a_hit_on_another_branch_leads_to_that_branch(server: Running, visit: Visit) -> None:
-    session = say(server.store, "a", "Start", "A forgotten idea")
-    entry = entry_ids(session)[1]
-    session.rewind(entry_ids(session)[0])
-    page = visit("/?q=forgotten")
+    page.fill("#search", "forgotten")
     page.locator("#found a", has_text="another branch").click()
-    page.wait_for_url(re.compile(rf"/s/a\?q=forgotten&at={re.escape(entry)}#"))
+    page.wait_for_url(re.compile(rf"/s/b\?q=forgotten&at={re.escape(left)}#"))
 
 
 # -- filters
@@ -304,11 +278,18 @@ def test_subagents_are_folded_below_their_parent_which_sums_them_up(server: Runn
 # -- what can be done
 
 
-def test_a_star_by_key_and_by_button(server: Running, visit: Visit) -> None:
+def act(page: Page, title: str, action: str) -> None:
+    """Choose from the menu of a row."""
+    row(page, title).hover()
+    page.get_by_role("button", name=f"Actions for {title}").click()
+    page.locator(".popover:popover-open button", has_text=action).click()
+
+
+def test_a_star_a_title_and_tags_are_changed_in_their_place(server: Running, visit: Visit) -> None:
     session = say(server.store, "a", title="Alpha", tags=("later",))
     page = visit("/s/a")
     at(page, 1, "Alpha")
-    page.locator("#transcript").wait_for()
+    page.locator("#transcript article").wait_for()
     page.keyboard.press(".")
     row(page, "starred").wait_for()
     assert list(session.info.tags) == ["later", "starred"]
@@ -316,6 +297,22 @@ def test_a_star_by_key_and_by_button(server: Running, visit: Visit) -> None:
     page.get_by_role("button", name="Star Alpha").click()
     row(page, "starred").wait_for(state="detached")
     assert list(session.info.tags) == ["later"]
+    act(page, "Alpha", "Rename")
+    field = page.get_by_label("Title")
+    field.fill("Never mind")
+    field.press("Escape")
+    row(page, "Alpha").wait_for()
+    act(page, "Alpha", "Rename")
+    field.fill("Beta")
+    field.press("Enter")
+    row(page, "Beta").wait_for()
+    assert session.info.title == "Beta"
+    act(page, "Beta", "Tags")
+    page.get_by_role("button", name="Take the tag later away").click()
+    page.get_by_label("New tag").fill("release 2")
+    page.get_by_role("button", name="Save").click()
+    row(page, "Beta").locator(".sessions-tag", has_text="release 2").wait_for()
+    assert session.info.tags == ("release 2",)
 
 
 def test_a_key_that_comes_before_the_session_is_read_is_not_lost(server: Running, visit: Visit) -> None:
@@ -334,41 +331,7 @@ def test_a_key_that_comes_before_the_session_is_read_is_not_lost(server: Running
     page.get_by_role("dialog", name="Tags").wait_for()
 
 
-def test_a_title_is_edited_in_its_place(server: Running, visit: Visit) -> None:
-    session = say(server.store, "a", title="Alpha")
-    page = visit()
-    row(page, "Alpha").hover()
-    act(page, "Alpha", "Rename")
-    field = page.get_by_label("Title")
-    field.fill("Never mind")
-    field.press("Escape")
-    row(page, "Alpha").wait_for()
-    act(page, "Alpha", "Rename")
-    field.fill("Beta")
-    field.press("Enter")
-    row(page, "Beta").wait_for()
-    assert session.info.title == "Beta"
-
-
-def act(page: Page, title: str, action: str) -> None:
-    """Choose from the menu of a row."""
-    row(page, title).hover()
-    page.get_by_role("button", name=f"Actions for {title}").click()
-    page.locator(".popover:popover-open button", has_text=action).click()
-
-
-def test_tags_are_added_and_taken_away(server: Running, visit: Visit) -> None:
-    session = say(server.store, "a", title="Alpha", tags=("old",))
-    page = visit()
-    act(page, "Alpha", "Tags")
-    page.get_by_role("button", name="Take the tag old away").click()
-    page.get_by_label("New tag").fill("release 2")
-    page.get_by_role("button", name="Save").click()
-    row(page, "Alpha").locator(".sessions-tag", has_text="release 2").wait_for()
-    assert session.info.tags == ("release 2",)
-
-
-def test_the_trash_takes_subagents_along_and_undo_brings_all_back(server: Running, visit: Visit) -> None:
+def test_the_trash_takes_subagents_along_and_gives_all_back(server: Running, visit: Visit) -> None:
     store = server.store
     say(store, "main", title="Alpha")
     say(store, "sub", title="Beta", metadata={"parent": "main"})
@@ -386,74 +349,45 @@ def test_the_trash_takes_subagents_along_and_undo_brings_all_back(server: Runnin
     length(page, 2)
     page.wait_for_url("**/s/main")
     assert store.get("sub").info.parent == "main"
-
-
-def test_the_trash_shows_what_is_in_it_and_gives_it_back(server: Running, visit: Visit) -> None:
-    store = server.store
-    say(store, "a", title="Alpha")
-    say(store, "sub", title="Its subagent", metadata={"parent": "a"})
-    say(store, "b", title="Beta")
-    for id in ("sub", "a"):
-        store.delete(id)
-    page = visit()
+    page.locator("#transcript[aria-busy=false] article").first.wait_for()
+    page.keyboard.press("#")
     length(page, 1)
     page.get_by_role("link", name="Trash").click()
     at(page, 1, "Alpha")
     assert query_of(page) == "?deleted=true"
     page.get_by_role("button", name="Restore Alpha").click()
     page.get_by_text("The trash is empty.").wait_for()
-    assert store.get("a").info.title == "Alpha"
-    assert store.get("sub").info.parent == "a"
+    assert store.get("main").info.title == "Alpha"
+    assert store.get("sub").info.parent == "main"
     page.get_by_role("link", name="Back to the sessions").click()
     length(page, 2)
-
-
-def test_who_may_only_read_is_offered_nothing_that_changes(
-    server: Running, new_context: Callable[..., BrowserContext], problems: list[str]
-) -> None:
-    say(server.store, "a", title="Alpha")
-    _, token = add_token(server.store, "reader", scopes=("read",))
-    page = new_context().new_page()
-    page.goto(server.url)
-    page.locator("#token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    row(page, "Alpha").hover()
-    assert row(page, "Alpha").get_by_role("button").count() == 0
-    problems.clear()  # nobody was signed in at first: 401
 
 
 # -- keys, and what was seen
 
 
-def test_keys_go_up_and_down_the_list(server: Running, visit: Visit) -> None:
-    for id in "cba":
-        say(server.store, id, title=f"Session {id}")
-    page = visit("/s/a")
-    length(page, 3)
-    page.locator("#transcript").wait_for()
-    page.keyboard.press("]")
-    page.wait_for_url("**/s/b")
-    page.locator("#list a[aria-current]", has_text="Session b").wait_for()
-    page.keyboard.press("]")
-    page.wait_for_url("**/s/c")
-    page.keyboard.press("[")
-    page.wait_for_url("**/s/b")
-
-
-def test_a_session_that_went_on_is_marked_until_it_is_looked_at(server: Running, visit: Visit) -> None:
+def test_keys_go_up_and_down_the_list_and_what_went_on_is_marked_until_it_is_looked_at(
+    server: Running, visit: Visit
+) -> None:
     store = server.store
-    for id in ("a", "b"):
+    for id in "cba":
         say(store, id, title=f"Session {id}")
     page = visit("/s/a")
+    length(page, 3)
     page.locator("#list a[aria-current]", has_text="Session a").wait_for()
+    page.locator("#transcript article").wait_for()
     assert page.locator(".is-unread").count() == 0
-    store.get("b").append({"role": "user", "content": "More"})
-    unread = page.locator(".is-unread", has_text="Session b")
+    for key, id in ("]b", "]c", "[b"):
+        page.keyboard.press(key)
+        page.wait_for_url(f"**/s/{id}")
+        page.locator("#list a[aria-current]", has_text=f"Session {id}").wait_for()
+    store.get("c").append({"role": "user", "content": "More"})
+    unread = page.locator(".is-unread", has_text="Session c")
     unread.wait_for()
     page.reload()
     unread.wait_for()
     unread.locator("a").click()
-    page.wait_for_url("**/s/b")
+    page.wait_for_url("**/s/c")
     unread.wait_for(state="detached")
     page.locator("#list li", has_text="Session a").locator("a").click()
     page.locator("#list a[aria-current]", has_text="Session a").wait_for()
@@ -530,7 +464,7 @@ def test_what_comes_above_does_not_move_what_is_looked_at(server: Running, visit
 
 
 def test_a_phone_shows_the_list_alone_and_then_the_session_alone(
-    server: Running, new_context: Callable[..., BrowserContext], problems: list[str]
+    server: Running, new_context: Callable[..., BrowserContext], problems: Problems
 ) -> None:
     say(server.store, "a", title="Alpha")
     page = sign_in(server, new_context(**PHONE), problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,27 @@ import pytest
 
 import clew
 from clew.server.access.tokens import add_token
-from tests.server.conftest import Running
-from tests.server.page.conftest import with_token
+from tests.server.conftest import Running, running
+from tests.server.page.conftest import Problems, with_token
+from tests.support.browsers import becomes_true
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
 
 Visit = Callable[..., "Page"]
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+"""What the clock of the browser shows: in the middle of a day, which no test is long enough to end."""
+
+
+@pytest.fixture
+def new_context(new_context: Callable[..., BrowserContext]) -> Callable[..., BrowserContext]:
+    def make(**options: Any) -> BrowserContext:
+        made = new_context(**options)
+        made.clock.install(time=NOW)
+        return made
+
+    return make
 
 
 def used(
@@ -26,19 +40,20 @@ def used(
     """A session with one model call, so many days ago."""
     session = store.find(id) or store.create(id, **settings)
     (entry,) = session.append({"role": "assistant", "content": f"an answer of {id}"})
-    at = datetime.now(UTC) - timedelta(days=days)
+    at = NOW - timedelta(days=days)
     session.add_usage(model=model, input_tokens=1000, output_tokens=200, cost=cost, at=at, entry=entry.id)
     return session
 
 
-@pytest.fixture
-def busy(server: Running) -> clew.Store:
-    store = server.store
-    used(store, "a", "1.25", title="Fix the login", workspace="/w/shop", metadata={"agent": "codex"})
-    used(store, "a", "0.50", days=3, model="m-2")
-    used(store, "b", "2.00", days=3, workspace="/w/blog", metadata={"agent": "claude-code"})
-    used(store, "old", "4.00", days=60)
-    return store
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server of a store with some calls. Tests only read it."""
+    with clew.open(tmp_path_factory.mktemp("busy") / "store.db") as store, running(store) as server:
+        used(store, "a", "1.25", title="Fix the login", workspace="/w/shop", metadata={"agent": "codex"})
+        used(store, "a", "0.50", days=3, model="m-2")
+        used(store, "b", "2.00", days=3, workspace="/w/blog", metadata={"agent": "claude-code"})
+        used(store, "old", "4.00", days=60)
+        yield server
 
 
 def figure(page: Page, name: str, value: str) -> None:
@@ -48,8 +63,21 @@ def figure(page: Page, name: str, value: str) -> None:
     ).wait_for()
 
 
+def _by_and_by(page: Page, cost: str) -> None:
+    """Wait for a cost of which the page is not told: it asks from time to time, by a clock that we move."""
+    shown = page.locator(".usage-figures div", has_text="Cost").locator("b", has_text=cost)
+    while shown.count() == 0:
+        page.clock.fast_forward(6000)
+        page.wait_for_timeout(20)
+
+
 def card(page: Page, title: str) -> Locator:
     return page.get_by_role("region", name=title, exact=True)
+
+
+def has_bars(page: Page, count: int) -> None:
+    """Wait until the chart has so many."""
+    becomes_true(page, "count => document.querySelectorAll('.usage-bars a').length === count", count)
 
 
 def query(page: Page) -> dict[str, str]:
@@ -60,8 +88,8 @@ def query(page: Page) -> dict[str, str]:
 # -- of the store
 
 
-def test_every_sum_leads_further_and_the_address_tells_what_is_shown(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage")
+def test_every_sum_leads_further_and_the_address_tells_what_is_shown(busy: Running, visit: Visit) -> None:
+    page = visit("/usage", of=busy)
     figure(page, "Cost", "$3.75")
     figure(page, "Calls", "3")
     card(page, "Models").get_by_role("link", name="m-1 $3.25").click()
@@ -85,32 +113,51 @@ def test_every_sum_leads_further_and_the_address_tells_what_is_shown(busy: clew.
     figure(page, "Cost", "$1.75")
 
 
-def test_a_day_is_chosen_by_a_click_and_let_go_by_another(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage")
-    day = page.locator(".usage-bars").get_by_role("link", name=re.compile(r"\$2\.50, 2\.4k tokens, 2 calls"))
+def test_a_day_a_period_and_what_is_counted_are_chosen(busy: Running, visit: Visit) -> None:
+    page = visit("/usage", of=busy)
+    bars = page.locator(".usage-bars")
+    day = bars.get_by_role("link", name=re.compile(r"\$2\.50, 2\.4k tokens, 2 calls"))
     day.click()
     figure(page, "Cost", "$2.50")
     chosen = query(page)
     assert chosen["since"] < chosen["until"]
-    assert page.locator(".usage-bars").get_by_role("link").count() == 30, "the chart still shows the period"
+    has_bars(page, 30)  # the chart still shows the period
     card(page, "Sessions").get_by_role("link", name="b $2.00").wait_for()
     day.click()
     figure(page, "Cost", "$3.75")
     assert query(page) == {}
-
-
-def test_a_period_is_chosen(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage")
+    page.get_by_text("Show as a table").click()
+    rows = page.get_by_role("table").get_by_role("row")
+    assert [rows.nth(n).get_by_role("cell").all_inner_texts() for n in (1, 2)] == [
+        ["$2.50", "2,000", "400", "2"],
+        ["$1.25", "1,000", "200", "1"],
+    ]
     period = page.get_by_role("group", name="Period")
-    figure(page, "Cost", "$3.75")
     period.get_by_role("link", name="90 days").click()
     figure(page, "Cost", "$7.75")
     assert query(page) == {"period": "90"}
+    period.get_by_role("link", name="All").click()
+    page.wait_for_url("**/usage?period=all")
+    figure(page, "Cost", "$7.75")
     period.get_by_role("link", name="7 days").click()
     figure(page, "Cost", "$3.75")
-    assert page.locator(".usage-bars").get_by_role("link").count() == 7
-    period.get_by_role("link", name="All").click()
-    figure(page, "Cost", "$7.75")
+    has_bars(page, 7)
+    bars.get_by_role("link").last.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    figure(page, "Cost", "$2.50")
+    bars.locator("a[aria-current]").wait_for()
+    assert bars.locator("a[tabindex='0']").count() == 1, "all bars are one stop of the Tab key"
+    shown = page.get_by_role("group", name="What to show")
+    period.get_by_role("link", name="30 days").click()
+    figure(page, "Cost", "$3.75")
+    shown.get_by_role("link", name="Tokens").click()
+    page.get_by_role("heading", name="Tokens by day").wait_for()
+    card(page, "Models").get_by_role("link", name="m-1 2.4k").wait_for()
+    assert query(page) == {"show": "tokens"}
+    shown.get_by_role("link", name="Calls").click()
+    card(page, "Models").get_by_role("link", name="m-1 2", exact=True).wait_for()
 
 
 def test_years_are_shown_by_week_and_by_month(server: Running, visit: Visit) -> None:
@@ -127,21 +174,11 @@ def test_years_are_shown_by_week_and_by_month(server: Running, visit: Visit) -> 
     figure(page, "Cost", "$7.00")
 
 
-def test_tokens_and_calls_are_shown_instead_of_cost(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage")
-    page.get_by_role("group", name="What to show").get_by_role("link", name="Tokens").click()
-    page.get_by_role("heading", name="Tokens by day").wait_for()
-    card(page, "Models").get_by_role("link", name="m-1 2.4k").wait_for()
-    assert query(page) == {"show": "tokens"}
-    page.get_by_role("group", name="What to show").get_by_role("link", name="Calls").click()
-    card(page, "Models").get_by_role("link", name="m-1 2", exact=True).wait_for()
-
-
 def test_days_are_those_of_the_browser(
     server: Running, visit: Visit, new_context: Callable[..., BrowserContext]
 ) -> None:
     session = server.store.create("a")
-    evening = (datetime.now(UTC) - timedelta(days=4)).replace(hour=20, minute=0)
+    evening = (NOW - timedelta(days=4)).replace(hour=20)
     session.add_usage(model="m", cost="1.50", at=evening)
     there = new_context(timezone_id="Pacific/Auckland")
     page = visit("/usage", within=there)
@@ -153,38 +190,17 @@ def test_days_are_those_of_the_browser(
 
 
 def test_a_server_that_knows_no_time_zones_shows_days_all_the_same(
-    busy: clew.Store, visit: Visit, monkeypatch: pytest.MonkeyPatch, problems: list[str]
+    busy: Running, visit: Visit, monkeypatch: pytest.MonkeyPatch, problems: Problems
 ) -> None:
+    problems.may_say("422")
+
     def unknown(name: str) -> None:
         raise KeyError(name)
 
     monkeypatch.setattr("clew.server.routes.streams.ZoneInfo", unknown)
-    page = visit("/usage")
+    page = visit("/usage", of=busy)
     figure(page, "Cost", "$3.75")
-    assert page.locator(".usage-bars").get_by_role("link").count() == 30
-    problems[:] = [one for one in problems if "422" not in one]
-
-
-def test_the_bars_can_be_walked_with_the_keyboard(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage?period=7")
-    bars = page.locator(".usage-bars")
-    bars.get_by_role("link").last.focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Enter")
-    figure(page, "Cost", "$2.50")
-    bars.locator("a[aria-current]").wait_for()
-    assert bars.locator("a[tabindex='0']").count() == 1, "all bars are one stop of the Tab key"
-
-
-def test_the_chart_is_a_table_too(busy: clew.Store, visit: Visit) -> None:
-    page = visit("/usage")
-    page.get_by_text("Show as a table").click()
-    rows = page.get_by_role("table").get_by_role("row")
-    assert [rows.nth(n).get_by_role("cell").all_inner_texts() for n in (1, 2)] == [
-        ["$2.50", "2,000", "400", "2"],
-        ["$1.25", "1,000", "200", "1"],
-    ]
+    has_bars(page, 30)
 
 
 def test_what_is_estimated_or_unknown_is_said(server: Running, visit: Visit) -> None:
@@ -201,14 +217,14 @@ def test_a_store_without_calls_says_so(server: Running, visit: Visit) -> None:
     page = visit("/usage?period=all")
     page.get_by_text("No session has written down a model call yet.").wait_for()
     used(server.store, "a", "0.75")
-    figure(page, "Cost", "$0.75")
+    _by_and_by(page, "$0.75")
 
 
 def test_a_token_bound_to_a_workspace_sees_its_own_sums(
-    busy: clew.Store, server: Running, new_context: Callable[..., BrowserContext]
+    busy: Running, new_context: Callable[..., BrowserContext]
 ) -> None:
-    _, token = add_token(busy, "shop", workspace="/w/shop")
-    page = with_token(server, new_context(), token, "/usage")
+    _, token = add_token(busy.store, "shop", workspace="/w/shop")
+    page = with_token(busy, new_context(), token, "/usage")
     figure(page, "Cost", "$1.75")
     card(page, "Sessions").get_by_role("link", name="Fix the login $1.75").click()
     card(page, "Running total").wait_for()
@@ -243,11 +259,13 @@ def test_a_session_shows_its_subagents_and_the_calls_that_cost_most(server: Runn
 
 
 def test_the_sums_of_a_session_grow_while_it_runs(server: Running, visit: Visit) -> None:
-    session = used(server.store, "a", "1.00")
+    session = server.store.create("a")
     page = visit("/s/a?panel=usage")
-    figure(page, "Cost", "$1.00")
-    session.add_usage(model="m-1", cost="0.25")  # nothing but the call is written
-    figure(page, "Cost", "$1.25")
+    page.get_by_text("No model calls are written down for this session.").wait_for()
+    session.add_usage(model="m-1", cost="1.00")  # nothing but the call is written
+    _by_and_by(page, "$1.00")
+    session.add_usage(model="m-1", cost="0.25")
+    _by_and_by(page, "$1.25")
     figure(page, "Calls", "2")
 
 
@@ -265,8 +283,3 @@ def test_of_a_long_session_the_last_calls_are_drawn_upon_the_sum_of_all(
     page.get_by_text("The last 2,000 calls of 2,005.").wait_for()
     page.get_by_role("img", name="Running total over 2,000 calls: from $0.06 to $20.05.").wait_for()
     assert len([url for url in asked if "/usage/records" in url]) <= 3
-
-
-def test_a_session_without_calls_says_so(server: Running, visit: Visit) -> None:
-    server.store.create("a").append({"role": "user", "content": "hello"})
-    visit("/s/a?panel=usage").get_by_text("No model calls are written down for this session.").wait_for()

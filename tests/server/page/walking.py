@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.server.page.harm import harm
+from tests.support.browsers import becomes_true
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -18,6 +19,11 @@ _UNFOLD = """async () => {
         await drawn();
     } while (feed.querySelector(`.transcript-waiting, ${folded}`));
 }"""
+_FIRST = """() => {
+    const feed = document.getElementById("transcript");
+    feed.scrollTop = 0;
+    return feed.querySelector("article[aria-posinset='1']");
+}"""
 _GO_ON = """() => {
     const feed = document.getElementById("transcript");
     const before = feed.scrollTop;
@@ -29,7 +35,7 @@ _GO_ON = """() => {
 def walk(page: Page) -> list[str]:
     """What is harmful on the way; each thing once."""
     page.locator("#transcript[aria-busy=false] article").first.wait_for(state="attached")
-    page.evaluate("document.getElementById('transcript').scrollTop = 0")
+    becomes_true(page, _FIRST)
     found: dict[str, None] = {}
     while True:
         page.evaluate(_UNFOLD)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from clew.cli import run
 from tests.cli.processes import COMMAND
+from tests.support import waiting
 
 PATIENCE = 30.0
-
-
-def until(check: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """What it finds, once it finds something."""
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-    return found
+until = waiting.until
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -62,7 +58,7 @@ class Serving:
         if self.said["url"] is None:
             options["transport"] = httpx.HTTPTransport(uds=self.said["unix_socket"])
         headers = {"authorization": f"Bearer {token or self.token}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=PATIENCE, **options)
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=None, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         with self.client() as client:
@@ -73,7 +69,7 @@ class Serving:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.send(number)
-        return self.process.wait(PATIENCE)
+        return self.process.wait()
 
     @property
     def log(self) -> str:
@@ -108,14 +104,16 @@ def serving(
 
 def refused(home: Path, *options: str) -> tuple[int, str]:
     """A server that does not start: its exit code, and what it said."""
-    done = subprocess.run(
-        [*COMMAND, "serve", *options],
-        env=environment(home),
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return done.returncode, done.stderr
+    return in_process(home, "serve", *options)
+
+
+def in_process(home: Path, *words: str) -> tuple[int, str]:
+    """A command in this process: its exit code, and what it said of what went wrong."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(home).items():
+            patch.setenv(name, value)
+        patch.chdir(home)
+        patch.setattr(sys, "stderr", said)
+        code = run(words)
+    return code, said.getvalue()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.docs.pages import DOCS
 from tests.server.process.commands import Serving, serving, until
+from tests.support.needs import need
 
 PROGRAMS = "/usr/bin:/bin:/usr/sbin"
 PAGE = (DOCS / "how-to" / "run-a-server.md").read_text()
@@ -52,11 +50,7 @@ def proxied(
     tmp_path: Path, make: Callable[[Path, int, str], list[str]], language: str
 ) -> Iterator[tuple[Serving, httpx.Client]]:
     """A server, and a client that reaches it by the proxy."""
-    name = make.__name__
-    if shutil.which(name, path=PROGRAMS) is None:
-        if os.environ.get("CI", "") not in ("", "0", "false"):
-            pytest.fail(f"{name} is needed here, and not installed")
-        pytest.skip(f"{name} is not installed")
+    need(make.__name__)
     port = free_port()
     public = f"http://127.0.0.1:{port}/clew"
     with serving(tmp_path, "--public-url", public, "--proxy") as server:
@@ -65,9 +59,10 @@ def proxied(
         environment = {"HOME": str(tmp_path), "PATH": PROGRAMS}
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as proxy:
             try:
-                until(lambda: is_open(port))
+                until(lambda: is_open(port) or proxy.poll() is not None)
+                assert proxy.poll() is None, "the proxy did not start"
                 headers = {"authorization": f"Bearer {server.token}"}
-                with httpx.Client(base_url=public, headers=headers, trust_env=False) as client:
+                with httpx.Client(base_url=public, headers=headers, trust_env=False, timeout=None) as client:
                     yield server, client
             finally:
                 proxy.terminate()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -17,6 +13,7 @@ import clew
 from clew.server import app
 from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.http.rpc import ask, tools
+from tests.server.sockets import listening
 
 Serve = Callable[..., Running]
 
@@ -24,22 +21,19 @@ Serve = Callable[..., Running]
 @pytest.fixture
 def mounted() -> Iterator[httpx.Client]:
     """A client of an application that has ours at `/tools/cléw`."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    address = f"127.0.0.1:{listener.getsockname()[1]}"
-    with clew.open("memory:") as store, contextlib.ExitStack() as opened:
-        outer = Starlette(routes=[Mount("/tools/cléw", app(store, token=TOKEN, hosts=(address,)))])
-        server = uvicorn.Server(uvicorn.Config(outer, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        opened.callback(thread.join)
-        opened.callback(setattr, server, "should_exit", True)
-        while not server.started:
-            thread.join(0.005)
+    with clew.open("memory:") as store:
+
+        def outer(address: str) -> Starlette:
+            return Starlette(routes=[Mount("/tools/cléw", app(store, token=TOKEN, hosts=(address,)))])
+
         headers = {"authorization": f"Bearer {TOKEN}"}
-        yield opened.enter_context(
-            httpx.Client(base_url=f"http://{address}", headers=headers, trust_env=False)
-        )
+        with (
+            listening(outer, lifespan="off") as (address, _),
+            httpx.Client(
+                base_url=f"http://{address}", headers=headers, trust_env=False, timeout=None
+            ) as found,
+        ):
+            yield found
 
 
 def test_links_lead_back_to_where_it_is_mounted(mounted: httpx.Client) -> None:

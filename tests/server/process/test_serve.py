@@ -12,38 +12,103 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 import clew
 from tests.cli.processes import COMMAND
-from tests.server.process.commands import Serving, environment, refused, serving, until
+from tests.server.process.commands import Serving, environment, in_process, refused, serving, until
+from tests.server.process.test_access_log import LINE
 from tests.support.agents import ClaudeCode
+from tests.support.rows import each_row
 
 
 def mode(path: str | Path) -> int:
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
+# -- one that is as users start it
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """With a port and a socket."""
+    home = tmp_path_factory.mktemp("one")
+    with serving(
+        home, "--unix-socket", str(home / "c.sock"), "--log-file", str(home / "access.log")
+    ) as found:
+        yield found
+
+
+def test_it_says_where_it_is_and_where_the_token_is_kept(one: Serving) -> None:
+    assert one.said["pid"] == one.process.pid
+    assert one.said["store"] == str(one.home / "agents.db")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", one.url)
+    assert mode(one.said["token_file"]) == 0o600
+    assert one.get("/api/v1/sessions").status_code == 200
+    assert httpx.get(f"{one.url}/api/v1/sessions").status_code == 401
+    assert one.token not in one.log + json.dumps(one.said)
+    assert one.token not in Path(f"/proc/{one.process.pid}/cmdline").read_text()
+
+
+def test_both_loopback_addresses_are_served_where_there_are_two(one: Serving) -> None:
+    assert {httpx.get(f"{url}/health").text for url in one.said["urls"]} == {'{"status":"ok"}'}
+
+
+def test_a_port_that_is_taken_is_named(one: Serving) -> None:
+    port = one.url.rpartition(":")[2]
+    code, said = refused(one.home, "--port", port)
+    assert code == 1
+    assert f"port {port} of 127.0.0.1 is taken" in said
+
+
+def test_a_socket_is_the_users_alone_and_stays_that_of_its_server(one: Serving) -> None:
+    path = one.said["unix_socket"]
+    assert mode(path) == 0o600
+    code, said = refused(one.home, "--unix-socket", path)
+    assert code == 1
+    assert "another server listens on" in said
+    with httpx.Client(transport=httpx.HTTPTransport(uds=path)) as client:
+        assert client.get("http://localhost/health").status_code == 200
+
+
+def test_its_log_has_a_line_for_each_request(one: Serving) -> None:
+    log = one.home / "access.log"
+    assert one.get("/begin").status_code == 404
+
+    def lines() -> list[str]:
+        """Those behind what other tests asked for."""
+        return log.read_text().partition("GET /begin")[2].splitlines()[1:]
+
+    wrong = "clew_own_" + "a" * 43
+    with one.client() as client:
+        client.post("/api/v1/sessions", json={"id": "a\n b"})
+        client.get(f"/api/v1/sessions/{quote('a' + chr(10) + ' b', safe='')}")
+        client.get(f"/api/v1/nothing/{one.token}?token={one.token}")
+        client.get("/api/v1/sessions", headers={"authorization": f"Bearer {wrong}"})
+        client.get("/api/v1/sessions", headers={b"x-forwarded-for": b"1.2.3.4\xe9", b"referer": b"secret"})
+    host, _, port = one.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert connection.recv(1000)
+    until(lambda: len(lines()) == 6)
+    assert all(LINE.fullmatch(line) for line in lines()), lines()
+    assert [line.split()[2:6] for line in lines()] == [
+        ["owner", "POST", "/api/v1/sessions", "201"],
+        ["owner", "GET", "/api/v1/sessions/a%0A%20b", "200"],
+        ["-", "GET", "/api/v1/nothing/***", "404"],
+        ["-", "GET", "/api/v1/sessions", "401"],
+        ["owner", "GET", "/api/v1/sessions", "200"],
+        ["-", "-", "-", "400"],
+    ]
+    assert {line.split()[1] for line in lines()} == {"127.0.0.1"}
+    assert not [secret for secret in (one.token, wrong, "secret") if secret in log.read_text()]
+
+
 # -- the start
-
-
-def test_it_says_where_it_is_and_where_the_token_is_kept(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        assert server.said["pid"] == server.process.pid
-        assert server.said["store"] == str(tmp_path / "agents.db")
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", server.url)
-        assert mode(server.said["token_file"]) == 0o600
-        assert server.get("/api/v1/sessions").json() == {"data": [], "cursor": None}
-        assert httpx.get(f"{server.url}/api/v1/sessions").status_code == 401
-        assert server.token not in server.log + json.dumps(server.said)
-        assert server.token not in Path(f"/proc/{server.process.pid}/cmdline").read_text()
-
-
-def test_both_loopback_addresses_are_served_where_there_are_two(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        assert {httpx.get(f"{url}/health").text for url in server.said["urls"]} == {'{"status":"ok"}'}
 
 
 def test_the_token_is_the_same_after_a_restart_until_a_new_one_is_wanted(tmp_path: Path) -> None:
@@ -67,14 +132,6 @@ def test_two_servers_of_one_store_have_two_ports(tmp_path: Path) -> None:
         assert second.get("/api/v1/sessions/a").status_code == 200
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        port = server.url.rpartition(":")[2]
-        code, said = refused(tmp_path, "--port", port)
-        assert code == 1
-        assert f"port {port} of 127.0.0.1 is taken" in said
-
-
 def test_other_machines_are_refused_without_a_token_for_them(tmp_path: Path) -> None:
     code, said = refused(tmp_path, "--host", "0.0.0.0")
     assert code == 1
@@ -88,7 +145,7 @@ def test_several_workers_need_postgresql(tmp_path: Path) -> None:
     assert "2 workers need a PostgreSQL store, and this one is sqlite" in said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "said"),
     [
         (("--public-url", "example.org"), "is not of the form https://host"),
@@ -111,17 +168,8 @@ def test_a_read_only_server_changes_nothing(tmp_path: Path) -> None:
         assert client.post("/api/v1/sessions", json={"id": "b"}).status_code == 403
 
 
-def test_the_screen_shows_an_address_for_the_browser_and_no_token(tmp_path: Path) -> None:
-    shown = _on_terminal(tmp_path)
-    assert re.search(r"Address  http://127\.0\.0\.1:\d+\n", shown)
-    assert re.search(r"Browser  http://127\.0\.0\.1:\d+/#once=[\w-]{22}\n", shown)
-    assert "Ctrl-C stops it." in shown
-    token_file = next((tmp_path / "state" / "servers").glob("*.token"))
-    assert token_file.read_text() not in shown
-
-
-def _on_terminal(home: Path, *options: str, awaited: Path | None = None, **env: str) -> str:
-    """What a terminal shows until Ctrl-C is pressed; that is when a file is there, if one is named."""
+def _on_terminal(home: Path, *options: str, awaited: Path, **env: str) -> str:
+    """What a terminal shows until Ctrl-C is pressed, once a file is there."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -138,15 +186,14 @@ def _on_terminal(home: Path, *options: str, awaited: Path | None = None, **env: 
     shown = b""
     while b"Ctrl-C" not in shown:
         shown += os.read(ours, 65536)
-    if awaited is not None:
-        until(awaited.exists)
+    until(awaited.exists)
     process.send_signal(signal.SIGINT)
     try:
         while data := os.read(ours, 65536):
             shown += data
     except OSError:
         pass
-    assert process.wait(20) == 130
+    assert process.wait() == 130
     os.close(ours)
     return shown.decode().replace("\r\n", "\n")
 
@@ -178,7 +225,7 @@ def test_the_browser_is_opened_at_an_address_that_signs_in_once(tmp_path: Path) 
             assert browser.post("/api/v1/login", **login).status_code == 401  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+@pytest.mark.needs("root")
 def test_s16_the_address_of_the_browser_is_worth_nothing_to_other_users_of_the_machine(
     tmp_path: Path,
 ) -> None:
@@ -205,18 +252,21 @@ def _answered(port: int, request: str, *, user: int) -> str:
         env={"PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=30,
         check=True,
     )
     return done.stdout.split()[1]
 
 
-def test_the_screen_shows_the_address_all_the_same(tmp_path: Path) -> None:
+def test_the_screen_shows_an_address_for_another_browser_and_no_token(tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     shown = _on_terminal(tmp_path, "--open", awaited=opened, BROWSER=str(_browser(tmp_path)))
+    assert re.search(r"Address  http://127\.0\.0\.1:\d+\n", shown)
     found = re.search(r"Browser  (http://127\.0\.0\.1:\d+/#once=[\w-]{22})\n", shown)
     assert found
-    assert opened.read_text() != found[1]
+    assert opened.read_text().partition("/#once=")[2] not in ("", found[1].partition("/#once=")[2])
+    assert "Ctrl-C stops it." in shown
+    token_file = next((tmp_path / "state" / "servers").glob("*.token"))
+    assert token_file.read_text() not in shown
 
 
 def test_without_a_browser_the_server_says_so_and_serves(tmp_path: Path) -> None:
@@ -228,7 +278,7 @@ def test_without_a_browser_the_server_says_so_and_serves(tmp_path: Path) -> None
         assert server.get("/api/v1/sessions").status_code == 200
 
 
-@pytest.mark.parametrize("options", [("--no-page",), ("--unix-socket", "c.sock")])
+@each_row("options", [("--no-page",), ("--unix-socket", "c.sock")])
 def test_there_must_be_a_page_to_open(tmp_path: Path, options: tuple[str, ...]) -> None:
     code, said = refused(tmp_path, "--open", *options)
     assert code == 2
@@ -236,29 +286,6 @@ def test_there_must_be_a_page_to_open(tmp_path: Path, options: tuple[str, ...]) 
 
 
 # -- sockets of the file system
-
-
-def test_a_socket_is_the_users_alone_and_is_removed_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "c.sock"
-    with serving(tmp_path, "--unix-socket", str(path), port=None) as server:
-        assert server.said["url"] is None
-        assert mode(path) == 0o600
-        assert server.get("/api/v1/sessions").status_code == 200
-        code, said = refused(tmp_path, "--unix-socket", str(path))
-        assert code == 1
-        assert "another server listens on" in said
-        assert server.get("/health").status_code == 200
-        assert server.end() == 0
-    assert not path.exists()
-
-
-def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "c.sock"
-    with serving(tmp_path, "--unix-socket", str(path), port=None) as server:
-        server.end(signal.SIGKILL)
-    assert path.exists()
-    with serving(tmp_path, "--unix-socket", str(path), port=None) as server:
-        assert server.get("/health").status_code == 200
 
 
 def test_a_file_in_the_place_of_the_socket_is_kept(tmp_path: Path) -> None:
@@ -270,27 +297,7 @@ def test_a_file_in_the_place_of_the_socket_is_kept(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_a_socket_and_a_port_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "c.sock"
-    with serving(tmp_path, "--unix-socket", str(path)) as server:
-        assert server.get("/health").status_code == 200
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
-            assert client.get("http://localhost/health").status_code == 200
-
-
 # -- the end
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_and_nothing_is_left(tmp_path: Path, number: int, code: int) -> None:
-    with serving(tmp_path) as server:
-        running = next((tmp_path / "state" / "servers").glob("*.json"))
-        assert json.loads(running.read_text())["url"] == server.url
-        assert server.end(number) == code
-    assert not running.exists()
-    assert "Traceback" not in server.log
-    with clew.open(tmp_path / "agents.db") as store:
-        assert store.verify().ok
 
 
 @contextmanager
@@ -316,18 +323,37 @@ def is_listening(server: Serving) -> bool:
     return True
 
 
-def test_a_request_that_is_under_way_gets_its_answer(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        with half_a_request(server) as one:
-            server.send(signal.SIGTERM)
+def test_a_stop_answers_what_is_under_way_tells_streams_to_come_back_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "c.sock"
+    with serving(tmp_path, "--unix-socket", str(path), "--grace", "1000") as server:
+        running = next((tmp_path / "state" / "servers").glob("*.json"))
+        assert json.loads(running.read_text())["url"] == server.url
+        with half_a_request(server) as one, server.client() as client:
+            client.post("/api/v1/sessions", json={"id": "a"})
+            with client.stream("GET", "/api/v1/sessions/a/live") as stream:
+                lines = stream.iter_lines()
+                next(lines)
+                server.send(signal.SIGTERM)
+                assert "event: bye" in list(lines)
             until(lambda: not is_listening(server))
             one.sendall(b'{"id": "late"}'[5:])
             found = b"".join(iter(lambda: one.recv(65536), b""))
         assert found.startswith(b"HTTP/1.1 201")
         assert b"connection: close" in found.lower()
-        assert server.process.wait(20) == 0
+        assert server.process.wait() == 0
+    assert not running.exists()
+    assert not path.exists()
+    assert "Traceback" not in server.log
     with clew.open(tmp_path / "agents.db") as store:
         assert store.find("late")
+        assert store.verify().ok
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert server.end(signal.SIGINT) == 130
 
 
 def test_a_request_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
@@ -347,59 +373,42 @@ def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert not list((tmp_path / "state" / "servers").glob("*.json"))
 
 
-def test_streams_are_told_to_come_back(tmp_path: Path) -> None:
-    with serving(tmp_path, "--grace", "1000") as server, server.client() as client:
-        client.post("/api/v1/sessions", json={"id": "a"})
-        with client.stream("GET", "/api/v1/sessions/a/live") as stream:
-            lines = stream.iter_lines()
-            next(lines)
-            server.send(signal.SIGTERM)
-            rest = list(lines)
-        assert "event: bye" in rest
-        assert server.process.wait(20) == 0
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_lease_outlives_the_server(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path) as server, server.client() as client:
+def test_what_was_acknowledged_and_leased_outlives_the_server(tmp_path: Path, number: int) -> None:
+    """Two processes, one after the other: that takes a second. The second takes the socket that the first
+    left when it was killed."""
+    options = ("--unix-socket", str(tmp_path / "c.sock"))
+    body: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    entries = "/api/v1/sessions/a/entries"
+    with serving(tmp_path, *options, port=None) as server, server.client() as client:
+        assert server.said["url"] is None
         client.post("/api/v1/sessions", json={"id": "a"})
-        run = client.post("/api/v1/sessions/a/runs", json={"lease": 60}).json()
+        for _ in range(20):
+            assert client.post(entries, json=body).status_code == 201
+        run = client.post("/api/v1/sessions/a/runs", json={"lease": 1000}).json()
         server.end(number)
+    assert (tmp_path / "c.sock").exists() == (number == signal.SIGKILL)
     lease = {"clew-lease": run["secret"]}
-    with serving(tmp_path) as server, server.client() as client:
+    with serving(tmp_path, *options, port=None) as server, server.client() as client:
+        assert len(client.get(f"{entries}?last=50").json()["data"]) == 20
         again = client.post("/api/v1/sessions/a/runs", json={})
         assert again.status_code == 423
         renewed = client.put(f"/api/v1/sessions/a/runs/{run['epoch']}", headers=lease)
         assert renewed.status_code == 200, renewed.text
-        body = {"messages": [{"role": "user", "content": "still mine"}]}
-        assert client.post("/api/v1/sessions/a/entries", json=body, headers=lease).status_code == 201
-
-
-def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
-    port = _free_port()
-    with serving(tmp_path, port=port) as server, server.client() as client:
-        client.post("/api/v1/sessions", json={"id": "a"})
-        for number in range(20):
-            body = {"messages": [{"role": "user", "content": str(number)}]}
-            assert client.post("/api/v1/sessions/a/entries", json=body).status_code == 201
-        server.end(signal.SIGKILL)
-    with serving(tmp_path, port=port) as server:
-        found = server.get("/api/v1/sessions/a/entries?last=50").json()["data"]
-        assert [entry["message"]["content"] for entry in found] == [str(number) for number in range(20)]
-
-
-def _free_port() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
+        assert client.post(entries, json=body, headers=lease).status_code == 201
 
 
 # -- SIGHUP and service managers
 
 
-def test_a_hangup_opens_the_log_anew_and_reads_the_tokens_again(tmp_path: Path) -> None:
+def test_a_hangup_opens_the_log_anew_reads_the_tokens_again_and_a_service_manager_is_told(
+    tmp_path: Path, manager: socket.socket
+) -> None:
     log = tmp_path / "access.log"
-    with serving(tmp_path, "--log-file", str(log)) as server:
+    told = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "1"}
+    with serving(tmp_path, "--log-file", str(log), env=told) as server:
+        assert manager.recv(1000) == b"READY=1"
+        assert manager.recv(1000) == b"WATCHDOG=1"
         server.get("/api/v1/sessions")
         until(lambda: "GET /api/v1/sessions 200" in log.read_text())
         assert mode(log) == 0o600
@@ -413,24 +422,24 @@ def test_a_hangup_opens_the_log_anew_and_reads_the_tokens_again(tmp_path: Path) 
         with server.client(old) as client:
             assert client.get("/api/v1/sessions").status_code == 401
         until(lambda: " 401 " in log.read_text())
+        heard(manager, b"RELOADING=1\nMONOTONIC_USEC=")
+        heard(manager, b"READY=1")
+        assert server.end() == 0
+        heard(manager, b"STOPPING=1")
     assert server.log == ""
 
 
-def test_a_service_manager_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(path))
-        manager.settimeout(20)
-        told = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "1500000"}
-        with serving(tmp_path, env=told) as server:
-            assert manager.recv(1000) == b"READY=1"
-            assert manager.recv(1000) == b"WATCHDOG=1"
-            server.send(signal.SIGHUP)
-            heard = [manager.recv(1000) for _ in range(2)]
-            assert any(one.startswith(b"RELOADING=1\nMONOTONIC_USEC=") for one in heard)
-            server.send(signal.SIGTERM)
-            while manager.recv(1000) != b"STOPPING=1":
-                pass
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as found:
+        found.bind(str(tmp_path / "notify"))
+        yield found
+
+
+def heard(manager: socket.socket, begins: bytes) -> None:
+    """Wait for what a service manager is told."""
+    while not manager.recv(1000).startswith(begins):
+        pass
 
 
 # -- sync
@@ -446,10 +455,8 @@ def test_agents_are_followed_by_the_same_process(tmp_path: Path) -> None:
         id = server.get("/api/v1/sessions").json()["data"][0]["id"]
         with server.client() as client:
             until(lambda: client.get(f"/api/v1/sessions/{id}").json()["messages"] == 3)
-        done = subprocess.run(
-            [*COMMAND, "watch"], env=environment(tmp_path), capture_output=True, text=True, check=False
-        )
-        assert f"process {server.process.pid} follows the agents already" in done.stderr
+        _, said = in_process(tmp_path, "watch")
+        assert f"process {server.process.pid} follows the agents already" in said
         assert server.end() == 0
 
 

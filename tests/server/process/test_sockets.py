@@ -12,6 +12,7 @@ import pytest
 from clew.errors import InvalidError
 from clew.server.process import sockets
 from clew.server.process.sockets import is_loopback, listen, listen_on_path, remove_path
+from tests.support.rows import each_row
 
 
 @contextmanager
@@ -23,14 +24,12 @@ def closing(found: list[socket.socket]) -> Iterator[list[socket.socket]]:
             one.close()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost", "LOCALHOST."])
+@each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost", "LOCALHOST."])
 def test_loopback_is_known(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize(
-    "host", ["0.0.0.0", "::", "192.168.0.1", "localhost.example.org", "", "127.0.0.1.nip.io"]
-)
+@each_row("host", ["0.0.0.0", "::", "192.168.0.1", "localhost.example.org", "", "127.0.0.1.nip.io"])
 def test_what_others_can_reach_is_known(host: str) -> None:
     assert not is_loopback(host)
 
@@ -51,7 +50,7 @@ def test_a_taken_usual_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> N
             listen(None, port)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "port", "said"),
     [
         ("203.0.113.1", 0, "is not an address of this machine"),

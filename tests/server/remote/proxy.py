@@ -38,6 +38,8 @@ class Proxy:
             except OSError:
                 client.close()  # the server is away
                 continue
+            for end in (client, server):  # else half of a request waits for the other side's word
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open += [client, server]
             losing = threading.Event()
             threading.Thread(target=self._forward, args=(client, server, losing), daemon=True).start()

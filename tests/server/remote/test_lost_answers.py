@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 import clew
 from clew.errors import BackendUnavailableError, OutcomeUnknownError
-from tests.server.conftest import TOKEN, Running
+from clew.server.rows import held
+from tests.server.conftest import TOKEN, Running, running
+from tests.server.process.commands import serving
 from tests.server.remote.proxy import Proxy, proxied
-
-SERVER = """
-import sys, uvicorn, clew
-from clew.server import app
-store = clew.open(sys.argv[1])
-address = f"127.0.0.1:{sys.argv[2]}"
-uvicorn.run(app(store, token=sys.argv[3], hosts=tuple(sys.argv[4:])), host="127.0.0.1", port=int(sys.argv[2]),
-            log_level="error")
-"""
 
 
 def user(text: str) -> dict[str, Any]:
@@ -48,7 +36,7 @@ def proxy(serve: Callable[..., Running]) -> Iterator[Proxy]:
 @pytest.fixture
 def s(proxy: Proxy) -> Iterator[clew.Session]:
     """A session that was appended to, so that the next append is one request."""
-    with clew.open(proxy.url, token=TOKEN, timeout=5) as store:
+    with clew.open(proxy.url, token=TOKEN) as store:
         session = store.session("s")
         session.append(user("before"))
         yield session
@@ -71,14 +59,17 @@ class TestLostAnswers:
 
         assert (proxy.lost, said(s)) == (1, ["before", "once"])
 
-    @pytest.mark.parametrize("lose", ["request", "answer"])
-    def test_a_session_is_created_once(self, proxy: Proxy, s: clew.Session, lose: Any) -> None:
+    def test_a_session_is_created_once(
+        self, proxy: Proxy, s: clew.Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A transaction that the server held open is given up, and begun again."""
-        with clew.open(proxy.url, token=TOKEN, timeout=5) as store:
-            proxy.lose = lose
-            store.create("new")
-            assert proxy.lost == 1
-            assert [info.id for info in store.list()] == ["new", "s"]
+        monkeypatch.setattr(held, "IDLE", 0.2)
+        with clew.open(proxy.url, token=TOKEN) as store:
+            for number, lose in enumerate(("request", "answer")):
+                proxy.lose = lose  # type: ignore[assignment]
+                store.create(lose)
+                assert proxy.lost == number + 1
+            assert sorted(info.id for info in store.list()) == ["answer", "request", "s"]
 
     def test_a_read_is_repeated(self, proxy: Proxy, s: clew.Session) -> None:
         """Nothing is lost by asking twice."""
@@ -97,98 +88,123 @@ class TestLostAnswers:
             s.append(user("nowhere"))
 
 
-# -- the server is killed
+# -- the server goes away
 
 
-class Killable:
-    """A server in a process of its own, on one port, over one file."""
+class Server(Protocol):
+    """One that can be started again over the same file."""
 
-    def __init__(self, place: Path, port: int) -> None:
-        self._place = place
-        self._port = port
-        self.url = f"http://127.0.0.1:{port}"
-        self.hosts = [f"127.0.0.1:{port}"]
-        self._process: subprocess.Popen[bytes] | None = None
+    token: str
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Restarted:
+    """A server in this process: the next one knows nothing of what this one was asked."""
+
+    token = TOKEN
+
+    def __init__(self, place: Path, proxy: Proxy) -> None:
+        self._place, self._proxy = place, proxy
+        self._opened = ExitStack()
 
     def start(self) -> None:
-        arguments = [str(self._place), str(self._port), TOKEN, *self.hosts]
-        self._process = subprocess.Popen([sys.executable, "-c", SERVER, *arguments])
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("the server did not start")
+        store = self._opened.enter_context(clew.open(self._place))
+        host = self._proxy.url.removeprefix("http://")
+        self._proxy.lead_to(self._opened.enter_context(running(store, hosts=(host,))).url)
 
-    def kill(self) -> None:
-        if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+    def stop(self) -> None:
+        self._opened.close()
+
+
+class Killed:
+    """`clew serve`, which is ended by SIGKILL."""
+
+    def __init__(self, home: Path, proxy: Proxy) -> None:
+        self._home, self._proxy = home, proxy
+        self._opened = ExitStack()
+
+    def start(self) -> None:
+        self._server = self._opened.enter_context(serving(self._home, "--public-url", self._proxy.url))
+        self.token = self._server.token
+        self._proxy.lead_to(self._server.said["urls"][0])
+
+    def stop(self) -> None:
+        self._server.end(signal.SIGKILL)
+        self._opened.close()
 
 
 @pytest.fixture
-def killable(tmp_path: Path) -> Iterator[Killable]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    server = Killable(tmp_path / "store.db", port)
-    try:
-        yield server
-    finally:
-        server.kill()
+def lossy() -> Iterator[Proxy]:
+    with proxied() as found:
+        yield found
 
 
-class TestKilledServer:
-    """SIGKILL between the commit and its answer, and a server that was started anew."""
+class LostServer:
+    """It ends between the commit and its answer, and another one takes its place."""
+
+    kind: Callable[[Path, Proxy], Server]
+
+    @pytest.fixture
+    def server(self, tmp_path: Path, lossy: Proxy) -> Iterator[Server]:
+        found = type(self).kind(tmp_path / "served", lossy)
+        found.start()
+        yield found
+        found.stop()
 
     @pytest.mark.parametrize("lose", ["request", "answer"])
     @pytest.mark.parametrize("key", [None, "k"])
-    def test_an_append_happens_once(self, killable: Killable, lose: Any, key: str | None) -> None:
+    def test_an_append_happens_once(self, server: Server, lossy: Proxy, lose: Any, key: str | None) -> None:
         """The new server knows nothing of the commit. The rows say whether it happened; if they are as the
         client knew them it is sent again, else the digest of the entry tells whose it is."""
-        with proxied(killable.url) as proxy:
-            killable.hosts.append(proxy.url.removeprefix("http://"))
-            killable.start()
-            with clew.open(proxy.url, token=TOKEN, timeout=20) as store:
-                session = store.session("s")
-                session.append(user("before"))
-                proxy.lose = lose
-                proxy.on_lost, proxy.then = killable.kill, killable.start
-                session.append(user("once"), key=key)
+        with clew.open(lossy.url, token=server.token, timeout=200) as store:
+            session = store.session("s")
+            session.append(user("before"))
+            lossy.lose = lose
+            lossy.on_lost, lossy.then = server.stop, server.start
+            session.append(user("once"), key=key)
 
-                assert proxy.lost == 1
-                assert said(session) == ["before", "once"]
-                assert store.verify().problems == ()
+            assert lossy.lost == 1
+            assert said(session) == ["before", "once"]
+            assert store.verify().problems == ()
 
-    def test_what_cannot_be_known_is_said_to_be_unknown(self, killable: Killable) -> None:
+    def test_what_cannot_be_known_is_said_to_be_unknown(self, server: Server, lossy: Proxy) -> None:
         """A variable has no digest: it may have been set, or not."""
-        with proxied(killable.url) as proxy:
-            killable.hosts.append(proxy.url.removeprefix("http://"))
-            killable.start()
-            with clew.open(proxy.url, token=TOKEN, timeout=20) as store:
-                session = store.session("s")
-                session.append(user("before"))
-                proxy.lose = "answer"
-                proxy.on_lost, proxy.then = killable.kill, killable.start
-                with pytest.raises(OutcomeUnknownError):
-                    session.set_var("n", 1)
-                assert session.get_var("n") == 1
-                session.set_var("n", 2)
-                assert session.get_var("n") == 2
+        with clew.open(lossy.url, token=server.token, timeout=200) as store:
+            session = store.session("s")
+            session.append(user("before"))
+            lossy.lose = "answer"
+            lossy.on_lost, lossy.then = server.stop, server.start
+            with pytest.raises(OutcomeUnknownError):
+                session.set_var("n", 1)
+            assert session.get_var("n") == 1
+            session.set_var("n", 2)
+            assert session.get_var("n") == 2
 
-    def test_an_unreachable_server_leaves_the_outcome_unknown(self, killable: Killable) -> None:
-        """Killed for good while the answer was on its way."""
-        with proxied(killable.url) as proxy:
-            killable.hosts.append(proxy.url.removeprefix("http://"))
-            killable.start()
-            with closing(clew.open(proxy.url, token=TOKEN, timeout=2)) as store:
-                session = store.session("s")
-                session.append(user("before"))
-                proxy.lose = "answer"
-                proxy.on_lost = killable.kill
-                with pytest.raises(OutcomeUnknownError):
-                    session.append(user("perhaps"))
-                killable.start()
-                assert said(session) == ["before", "perhaps"]
+    def test_an_unreachable_server_leaves_the_outcome_unknown(self, server: Server, lossy: Proxy) -> None:
+        """It ended for good while the answer was on its way: the client asks again for as long as it may."""
+        with closing(clew.open(lossy.url, token=server.token, timeout=200)) as store:
+            session = store.session("s")
+            session.append(user("before"))
+            connection = store._engine.backend._connection  # type: ignore[attr-defined]
+
+            def stop_for_good() -> None:
+                server.stop()
+                connection.timeout = 0.01
+
+            lossy.lose = "answer"
+            lossy.on_lost = stop_for_good
+            with pytest.raises(OutcomeUnknownError):
+                session.append(user("perhaps"))
+            connection.timeout = 200
+            server.start()
+            assert said(session) == ["before", "perhaps"]
+
+
+class TestServerThatIsStartedAnew(LostServer):
+    kind = Restarted
+
+
+class TestServerThatIsKilled(LostServer):
+    kind = Killed

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+
+import pytest
 
 import clew
 from clew.backends.http.backend import HttpBackend
 from tests.server.conftest import TOKEN, Running
+from tests.support.waiting import until
 
 
 def user(text: str) -> dict[str, Any]:
@@ -40,24 +44,31 @@ class TestRoundTrips:
             run.append(user("a"))
             assert requests(store, lambda: run.append(user("b"))) == 1
 
-    def test_a_crowd_of_appends_shares_requests(self, store: clew.Store) -> None:
+    def test_a_crowd_of_appends_shares_requests(
+        self, store: clew.Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """While one request is on its way, all that comes is gathered for the next."""
         sessions = [store.session(f"s{number}") for number in range(8)]
         for session in sessions:
             session.append(user("first"))
+        connection, queue = store._engine.backend._connection, store._engine.committer  # type: ignore[attr-defined]
+        send, is_first = connection._send, threading.Event()
+
+        def slow_send(*given: Any) -> Any:
+            if not is_first.is_set():
+                is_first.set()
+                until(lambda: len(queue._queue) == 7)
+            return send(*given)
 
         def crowd() -> None:
-            threads = [
-                threading.Thread(target=lambda s=session: [s.append(user(f"{n}")) for n in range(10)])
-                for session in sessions
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            monkeypatch.setattr(connection, "_send", slow_send)
+            with ThreadPoolExecutor(8) as threads:
+                threads.submit(sessions[0].append, user("second"))
+                is_first.wait()
+                list(threads.map(lambda session: session.append(user("second")), sessions[1:]))
 
-        assert requests(store, crowd) < 80
-        assert [session.info.messages for session in sessions] == [11] * 8
+        assert requests(store, crowd) == 2
+        assert [session.info.messages for session in sessions] == [2] * 8
 
     def test_a_group_that_is_posted_is_one_request(self, store: clew.Store) -> None:
         s = store.session("s")

@@ -10,22 +10,11 @@ from itertools import chain
 from typing import Any
 
 import httpx
-import pytest
 
 import clew
 from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-A = f"{S}/a"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-@pytest.fixture
-def session(server: Running) -> clew.Session:
-    return server.store.create("a")
+from tests.server.routes.asking import JSON, A, S, user
+from tests.support.rows import each_row
 
 
 def append(client: httpx.Client, *messages: Any, session: str = "a", **headers: str) -> httpx.Response:
@@ -49,7 +38,7 @@ def test_the_answer_names_what_was_written(session: clew.Session, client: httpx.
 def test_messages_are_kept_byte_for_byte(session: clew.Session, client: httpx.Client) -> None:
     bodies = [b'{"b":1,\n "a" : [1.0, 1e5, "caf\\u00e9"] }', '{"x":"caf\u00e9 \U0001f600"}'.encode(), b"{}"]
     content = b'{"strict": true, "messages": [' + b",".join(bodies) + b"]}"
-    answer = client.post(f"{A}/entries", content=content, headers={"content-type": "application/json"})
+    answer = client.post(f"{A}/entries", content=content, headers=JSON)
     assert answer.status_code == 201, answer.text
     assert [entry.raw for entry in session.entries()] == bodies
 
@@ -103,10 +92,9 @@ def test_a_time_from_elsewhere_is_kept(session: clew.Session, client: httpx.Clie
 
 def test_lone_surrogates(session: clew.Session, client: httpx.Client) -> None:
     body = b'{"messages": [{"content": "\\ud800"}]%s}'
-    kind = {"content-type": "application/json"}
-    strict = client.post(f"{A}/entries", content=body % b', "strict": true', headers=kind)
+    strict = client.post(f"{A}/entries", content=body % b', "strict": true', headers=JSON)
     assert (strict.status_code, strict.json()["code"]) == (422, "invalid_entry")
-    loose = client.post(f"{A}/entries", content=body % b"", headers=kind)
+    loose = client.post(f"{A}/entries", content=body % b"", headers=JSON)
     assert loose.json()["data"][0]["replaced"] is True
     assert session.messages() == [{"content": "\ufffd"}]
 
@@ -118,18 +106,18 @@ def test_half_a_character_costs_itself_and_nothing_else(session: clew.Session, c
         rb'{"e" : "\ue000"}',
     ]
     body = b'{"messages": [' + b" , ".join(messages) + b"]}"
-    answer = client.post(f"{A}/entries", content=body, headers={"content-type": "application/json"})
+    answer = client.post(f"{A}/entries", content=body, headers=JSON)
     assert answer.status_code == 201, answer.text
     first, second, third = session.entries()
     assert (first.raw, third.raw) == (messages[0], messages[2])
     assert second.message == {"b": "\ufffd", "c": "\\\ufffdx", "d": "\ufffd\U0001f600"}
     assert [entry.replaced for entry in (first, second, third)] == [False, True, False]
     elsewhere = b'{"messages": [{"a": "\\ud800"}], "at": "\\udc00"}'
-    refused = client.post(f"{A}/entries", content=elsewhere, headers={"content-type": "application/json"})
+    refused = client.post(f"{A}/entries", content=elsewhere, headers=JSON)
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_json")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status", "code"),
     [
         (b'{"messages": []}', 422, "invalid"),
@@ -152,8 +140,7 @@ def test_half_a_character_costs_itself_and_nothing_else(session: clew.Session, c
 def test_what_is_no_batch_is_refused(
     session: clew.Session, client: httpx.Client, body: bytes, status: int, code: str
 ) -> None:
-    kind = {"content-type": "application/json"} if body else {}
-    answer = client.post(f"{A}/entries", content=body, headers=kind)
+    answer = client.post(f"{A}/entries", content=body, headers=JSON if body else {})
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
     assert session.info.messages == 0
 

@@ -7,25 +7,12 @@ import json
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 import clew
 from clew.server.routes import beside
-from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-A = f"{S}/a"
-
-
-@pytest.fixture
-def session(server: Running) -> clew.Session:
-    return server.store.create("a")
-
-
-def as_json(value: Any) -> Any:
-    return json.loads(msgspec.json.encode(value))
-
+from tests.server.routes.asking import JSON, A, pages, plain, rows
+from tests.support.rows import each_row
 
 # -- checkpoints
 
@@ -33,13 +20,13 @@ def as_json(value: Any) -> Any:
 def test_checkpoints(session: clew.Session, client: httpx.Client) -> None:
     session.append({"role": "user", "content": "x"})
     made = client.put(f"{A}/checkpoints/a%2Fb", json={"state": {"n": 1}})
-    assert made.json() == as_json(session.get_checkpoint("a/b"))
+    assert made.json() == plain(session.get_checkpoint("a/b"))
     assert client.get(f"{A}/checkpoints/a%2Fb").json() == made.json()
     session.append({"role": "user", "content": "y"})
     moved = client.put(f"{A}/checkpoints/a%2Fb")
     assert moved.json()["head"]["position"] == 1
     session.checkpoint("c")
-    assert client.get(f"{A}/checkpoints").json() == {"data": as_json(session.checkpoints())}
+    assert client.get(f"{A}/checkpoints").json() == {"data": plain(session.checkpoints())}
     old = client.put(f"{A}/checkpoints/d", json={}, headers={"if-match": '"start"'})
     assert (old.status_code, old.json()["code"]) == (412, "head_moved")
     assert client.delete(f"{A}/checkpoints/a%2Fb").status_code == 204
@@ -52,7 +39,7 @@ def test_checkpoints(session: clew.Session, client: httpx.Client) -> None:
 # -- variables
 
 
-@pytest.mark.parametrize("value", [None, False, 0, 1.5, "x", [1, [2]], {"a": {"b": None}}, 2**70])
+@each_row("value", [None, False, 0, 1.5, "x", [1, [2]], {"a": {"b": None}}, 2**70])
 def test_a_variable_is_any_json_value(session: clew.Session, client: httpx.Client, value: Any) -> None:
     kept = client.put(f"{A}/vars/v%20%2F", content=json.dumps({"value": value}), headers=JSON)
     assert kept.json() == {"name": "v /", "value": value}
@@ -63,9 +50,6 @@ def test_a_variable_is_any_json_value(session: clew.Session, client: httpx.Clien
     for method in ("GET", "DELETE"):
         gone = client.request(method, f"{A}/vars/v%20%2F")
         assert (gone.status_code, gone.json()["code"]) == (404, "variable_not_found")
-
-
-JSON = {"content-type": "application/json"}
 
 
 def test_a_variable_needs_a_value(session: clew.Session, client: httpx.Client) -> None:
@@ -101,25 +85,18 @@ def test_an_empty_document(session: clew.Session, client: httpx.Client) -> None:
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-def pages(client: httpx.Client, **params: Any) -> list[list[str]]:
-    found, url = [], f"{A}/documents?{httpx.QueryParams(params)}"
-    while url:
-        answer = client.get(url)
-        assert answer.status_code == 200, answer.text
-        found.append([one["name"] for one in answer.json()["data"]])
-        url = answer.links.get("next", {}).get("url", "")
-    return found
-
-
-@pytest.mark.parametrize("limit", [1, 3, 200])
-def test_documents_are_listed_by_name(session: clew.Session, client: httpx.Client, limit: int) -> None:
+def test_documents_are_listed_by_name(session: clew.Session, client: httpx.Client) -> None:
     names = [f"{letter}/{number}" for letter in "ab" for number in range(7)]
     for name in names:
         session.set_document(name, name.encode())
-    assert [name for page in pages(client, limit=limit) for name in page] == names
-    assert [name for page in pages(client, limit=limit, prefix="b/") for name in page] == names[7:]
-    reverse = pages(client, limit=limit, newest_first="true", prefix="a/")
-    assert [name for page in reverse for name in page] == names[6::-1]
+
+    def listed(**query: Any) -> list[str]:
+        return [one["name"] for one in rows(client, f"{A}/documents", **query)]
+
+    for limit in (1, 3, 200):
+        assert listed(limit=limit) == names
+        assert listed(limit=limit, prefix="b/") == names[7:]
+        assert listed(limit=limit, newest_first="true", prefix="a/") == names[6::-1]
 
 
 def test_contents_come_when_they_are_asked_for(
@@ -131,7 +108,7 @@ def test_contents_come_when_they_are_asked_for(
         session.set_document(f"{number}", bytes([number]) * 10_000)
     first = client.get(f"{A}/documents").json()["data"]
     assert first == [{"name": f"{number}", "bytes": 10_000} for number in range(6)]
-    assert [len(page) for page in pages(client, contents="true")] == [3, 3]
+    assert [len(page["data"]) for page in pages(client, f"{A}/documents", contents="true")] == [3, 3]
     given = client.get(f"{A}/documents", params={"contents": "true", "limit": 1}).json()["data"][0]
     assert base64.b64decode(given["content"]) == bytes(10_000)
 
@@ -143,7 +120,7 @@ def test_the_status_of_work_without_a_lease(session: clew.Session, client: httpx
     def post(what: str, body: Any = None) -> Any:
         answer = client.post(f"{A}/{what}", json=body)
         assert answer.status_code == 200, answer.text
-        assert answer.json() == as_json(session.info)
+        assert answer.json() == plain(session.info)
         return answer.json()
 
     assert post("start", {"request": {"do": "it"}, "task": "t"})["status"] == "running"
@@ -157,7 +134,7 @@ def test_the_status_of_work_without_a_lease(session: clew.Session, client: httpx
     assert (refused.status_code, refused.json()["code"]) == (409, "invalid_transition")
     assert post("reopen")["status"] == "pending"
     changes = client.get(f"{A}/status-changes").json()
-    assert changes == {"data": as_json(session.status_changes())}
+    assert changes == {"data": plain(session.status_changes())}
     assert [one["status"] for one in changes["data"]] == [
         "running", "completed", "running", "failed", "closed", "pending"
     ]  # fmt: skip

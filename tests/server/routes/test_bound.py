@@ -13,12 +13,7 @@ import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from tests.server.routes.asking import S, user
 
 
 @pytest.fixture
@@ -233,25 +228,23 @@ def shared(server: Running) -> clew.Session:
     return session
 
 
-@pytest.mark.parametrize("view", ["raw", "blocks", "html", "line"])
-def test_s40_a_share_reads_without_secrets_and_up_to_its_head(
-    server: Running, shared: clew.Session, view: str
-) -> None:
+def test_s40_a_share_reads_without_secrets_and_up_to_its_head(server: Running, shared: clew.Session) -> None:
     _, token = add_share(server.store, shared, at=shared.head)
     shared.append(user("later"))
     with server.client(token) as client:
-        page = client.get(f"{S}/a/entries", params={"view": view})
-        assert page.status_code == 200
-        assert len(page.json()["data"]) == 2
-        one = client.get(f"{S}/a/entries/{page.json()['data'][0]['id']}", params={"view": view})
-        for answer in (page, one, client.get(f"{S}/a"), client.get(f"{S}/a/context")):
-            assert answer.status_code == 200
-            assert KEY.encode() not in answer.content
-            assert b"later" not in answer.content
-            assert b"private" not in answer.content
-        assert b"REDACTED" in page.content
-        assert one.headers["cache-control"] == "no-store"
-        assert "etag" not in one.headers
+        for view in ("raw", "blocks", "html", "line"):
+            page = client.get(f"{S}/a/entries", params={"view": view})
+            assert page.status_code == 200
+            assert len(page.json()["data"]) == 2
+            one = client.get(f"{S}/a/entries/{page.json()['data'][0]['id']}", params={"view": view})
+            for answer in (page, one, client.get(f"{S}/a"), client.get(f"{S}/a/context")):
+                assert answer.status_code == 200
+                assert KEY.encode() not in answer.content
+                assert b"later" not in answer.content
+                assert b"private" not in answer.content
+            assert b"REDACTED" in page.content
+            assert one.headers["cache-control"] == "no-store"
+            assert "etag" not in one.headers
         later = list(shared.entries())[2]
         assert client.get(f"{S}/a/entries/{later.id}").status_code == 404
         assert client.get(f"{S}/a/entries", params={"at": later.id}).status_code in (404, 422)

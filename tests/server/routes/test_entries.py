@@ -16,18 +16,8 @@ import clew
 from clew.model import Entry
 from clew.server.routes import entries as routes
 from tests.server.conftest import Running, running
-
-S = "/api/v1/sessions"
-A = f"{S}/a"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-@pytest.fixture
-def session(server: Running) -> clew.Session:
-    return server.store.create("a")
+from tests.server.routes.asking import JSON, A, pages, user
+from tests.support.rows import each_row
 
 
 def said(page: Any) -> list[str]:
@@ -41,14 +31,7 @@ def read(client: httpx.Client, **params: Any) -> Any:
 
 
 def all_pages(client: httpx.Client, **params: Any) -> list[list[str]]:
-    found = []
-    url: str | None = f"{A}/entries?{httpx.QueryParams(params)}"
-    while url:
-        answer = client.get(url)
-        assert answer.status_code == 200, answer.text
-        found.append([one["id"] for one in answer.json()["data"]])
-        url = answer.links.get("next", {}).get("url")
-    return found
+    return [[one["id"] for one in page["data"]] for page in pages(client, f"{A}/entries", **params)]
 
 
 # -- pages
@@ -78,17 +61,17 @@ def test_a_message_is_given_byte_for_byte(session: clew.Session, client: httpx.C
     assert text.encode() in client.get(f"{A}/messages").content
 
 
-@pytest.mark.parametrize("limit", [1, 3, 7, 50])
-def test_pages_give_every_entry_once(session: clew.Session, client: httpx.Client, limit: int) -> None:
+def test_pages_give_every_entry_once(session: clew.Session, client: httpx.Client) -> None:
     session.append(*(user(f"{number}") for number in range(12)))
     known = [entry.id for entry in session.entries()]
-    forward = all_pages(client, limit=limit)
-    assert list(chain(*forward)) == known
-    assert {len(page) for page in forward[:-1]} <= {limit}
-    assert list(chain(*all_pages(client, limit=limit, newest_first="true"))) == known[::-1]
-    ends = all_pages(client, last=limit)
-    assert list(chain(*reversed(ends))) == known
-    assert ends[0] == known[-limit:]
+    for limit in (1, 3, 7, 50):
+        forward = all_pages(client, limit=limit)
+        assert list(chain(*forward)) == known
+        assert {len(page) for page in forward[:-1]} <= {limit}
+        assert list(chain(*all_pages(client, limit=limit, newest_first="true"))) == known[::-1]
+        ends = all_pages(client, last=limit)
+        assert list(chain(*reversed(ends))) == known
+        assert ends[0] == known[-limit:]
 
 
 def test_pages_stay_right_while_the_session_grows(session: clew.Session, client: httpx.Client) -> None:
@@ -149,7 +132,7 @@ def test_entries_are_found_by_their_label(session: clew.Session, client: httpx.C
     assert said(read(client, label="star", limit=2, cursor=page["cursor"])) == ["7"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "status", "code"),
     [
         ({"limit": 201}, 422, "invalid"),
@@ -166,7 +149,6 @@ def test_entries_are_found_by_their_label(session: clew.Session, client: httpx.C
 def test_what_cannot_be_asked_for_is_refused(
     session: clew.Session, client: httpx.Client, params: dict[str, Any], status: int, code: str
 ) -> None:
-    session.append(user("x"))
     answer = client.get(f"{A}/entries", params=params)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -381,7 +363,7 @@ def test_an_annotation_that_cannot_be_one_is_refused(session: clew.Session, clie
     bodies: list[Any] = [{"label": 1}, {"label": ""}, [], {"x": "\ud800"}]
     for body in bodies:
         sent = json.dumps(body)
-        answer = client.patch(place, content=sent, headers={"content-type": "application/json"})
+        answer = client.patch(place, content=sent, headers=JSON)
         assert answer.status_code in (400, 422), (body, answer.text)
     assert client.patch(f"{A}/entries/x.1/annotations", json={}).json()["code"] == "entry_not_found"
 

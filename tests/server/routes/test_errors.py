@@ -17,71 +17,41 @@ from clew import errors
 from clew.errors import ClewError
 from clew.model import Head
 from tests.server.conftest import Running, running
+from tests.server.routes.asking import S
+from tests.support.rows import each_row
 
-S = "/api/v1/sessions"
 SOON = datetime.now(UTC) + timedelta(seconds=40)
 
+KINDS = {
+    403: "RootRefusedError RootNotNamedError ReadOnlyError",
+    404: (
+        "StoreNotFoundError SessionNotFoundError EntryNotFoundError CheckpointNotFoundError "
+        "SnapshotNotFoundError ObjectMissingError NotFoundError"
+    ),
+    409: (
+        "ConflictError SessionExistsError SessionTakenError AliasExistsError InvalidTransitionError "
+        "OpenCallsError LeaseLostError RestoreConflictError NothingToUndoError"
+    ),
+    410: "SessionDeletedError",
+    412: "HeadMovedError",
+    422: "KeyReusedError InvalidError InvalidEntryError InvalidQueryError InvalidUrlError",
+    423: "LeaseHeldError",
+    500: (
+        "CorruptError CorruptSessionError BranchMissingError CorruptEntryError UnreadableEntryError "
+        "VersionError SchemaTooNewError BackendError AccessDeniedError OutcomeUnknownError "
+        "SnapshotFailedError RestoreFailedError"
+    ),
+    501: "UnsupportedError",
+    503: "StoreBusyError BackendUnavailableError StoreClosedError",
+    507: "DiskFullError QuotaExceededError",
+}
 STATUS: dict[type[ClewError], int] = {
-    errors.StoreNotFoundError: 404,
-    errors.SessionNotFoundError: 404,
-    errors.SessionDeletedError: 410,
-    errors.EntryNotFoundError: 404,
-    errors.CheckpointNotFoundError: 404,
-    errors.SnapshotNotFoundError: 404,
-    errors.ObjectMissingError: 404,
-    errors.NotFoundError: 404,
-    errors.ConflictError: 409,
-    errors.SessionExistsError: 409,
-    errors.SessionTakenError: 409,
-    errors.AliasExistsError: 409,
-    errors.HeadMovedError: 412,
-    errors.KeyReusedError: 422,
-    errors.InvalidTransitionError: 409,
-    errors.OpenCallsError: 409,
-    errors.LeaseHeldError: 423,
-    errors.LeaseLostError: 409,
-    errors.RestoreConflictError: 409,
-    errors.InvalidError: 422,
-    errors.InvalidEntryError: 422,
-    errors.InvalidQueryError: 422,
-    errors.InvalidUrlError: 422,
-    errors.RootRefusedError: 403,
-    errors.RootNotNamedError: 403,
-    errors.NothingToUndoError: 409,
-    errors.CorruptError: 500,
-    errors.CorruptSessionError: 500,
-    errors.BranchMissingError: 500,
-    errors.CorruptEntryError: 500,
-    errors.UnreadableEntryError: 500,
-    errors.VersionError: 500,
-    errors.SchemaTooNewError: 500,
-    errors.BackendError: 500,
-    errors.AccessDeniedError: 500,
-    errors.StoreBusyError: 503,
-    errors.BackendUnavailableError: 503,
-    errors.DiskFullError: 507,
-    errors.ReadOnlyError: 403,
-    errors.OutcomeUnknownError: 500,
-    errors.QuotaExceededError: 507,
-    errors.SnapshotFailedError: 500,
-    errors.RestoreFailedError: 500,
-    errors.UnsupportedError: 501,
-    errors.StoreClosedError: 503,
+    getattr(errors, name): status for status, names in KINDS.items() for name in names.split()
 }
 VALUES: dict[str, Any] = {
-    "expected": Head("b7", 41),
-    "actual": Head("b7", 42),
-    "expires_at": SOON,
-    "position": 3,
-    "epoch": 1,
-    "held": 2,
-    "branch": 5,
-    "found": 9,
-    "known": 8,
-    "calls": ["c1"],
-    "paths": ["a/b"],
-    "conflicts": ["a/b"],
-}
+    "expected": Head("b7", 41), "actual": Head("b7", 42), "expires_at": SOON, "position": 3, "epoch": 1,
+    "held": 2, "branch": 5, "found": 9, "known": 8, "calls": ["c1"], "paths": ["a/b"], "conflicts": ["a/b"],
+}  # fmt: skip
 
 
 def an(error: type[ClewError]) -> ClewError:
@@ -113,7 +83,7 @@ def test_the_table_is_whole() -> None:
     assert set(all_errors()) <= STATUS.keys()
 
 
-@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.code)
+@each_row("kind", STATUS, ids=lambda kind: kind.code)
 def test_an_error_is_told_with_its_own_fields(
     served: Running, monkeypatch: pytest.MonkeyPatch, kind: type[ClewError]
 ) -> None:
@@ -199,7 +169,10 @@ def test_a_store_that_was_closed() -> None:
         assert (answer.status_code, answer.json()["code"]) == (503, "store_closed")
 
 
-@pytest.mark.parametrize("path", ["/", "/entries", "/context", "/tree", "/moves", "/vars", "/status-changes"])
+@each_row(
+    "path",
+    ["/", "/entries", "/context", "/tree", "/moves", "/vars", "/status-changes", "/export?format=json"],
+)
 def test_what_is_asked_of_a_session_that_is_not_there(served: Running, path: str) -> None:
     with served.client() as client:
         answer: httpx.Response = client.get(f"{S}/none{path.rstrip('/')}")

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-API = "/api/v1"
-
-
-def plain(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
+from tests.server.routes.asking import API, assistant, plain, raw, rows, user
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -39,11 +33,11 @@ def root(tmp_path: Path) -> Path:
 def session(server: Running, root: Path) -> clew.Session:
     """With a checkpoint before and one after an edit."""
     session = server.store.create("a", tags=["mine"], workspace=root)
-    session.append({"role": "user", "content": "edit it"})
+    session.append(user("edit it"))
     session.checkpoint("before", files=root)
     (root / "src/a.py").write_text("print('two')\n")
     (root / "new").write_text("new")
-    session.append({"role": "assistant", "content": "done"})
+    session.append(assistant("done"))
     session.checkpoint("after", files=root)
     return session
 
@@ -51,20 +45,6 @@ def session(server: Running, root: Path) -> clew.Session:
 @pytest.fixture
 def ids(session: clew.Session) -> list[str]:
     return [one.snapshot or "" for one in session.checkpoints()]
-
-
-@pytest.fixture
-def limited(server: Running) -> Iterator[Callable[..., httpx.Client]]:
-    clients: list[httpx.Client] = []
-
-    def make(*scopes: str, **binding: Any) -> httpx.Client:
-        _, text = add_token(server.store, f"token {len(clients)}", scopes=scopes, **binding)
-        clients.append(server.client(text))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
 
 
 # -- reading
@@ -86,13 +66,7 @@ def test_every_file_of_a_snapshot_can_be_listed_and_read(
     server: Running, client: httpx.Client, ids: list[str]
 ) -> None:
     """Whatever its name is, also one that is no Unicode."""
-    listed: list[dict[str, Any]] = []
-    url: str | None = f"{API}/snapshots/{ids[1]}/files?limit=2"
-    while url is not None:
-        page = client.get(url)
-        assert page.status_code == 200, page.text
-        listed += page.json()["data"]
-        url = page.links.get("next", {}).get("url")
+    listed = rows(client, f"{API}/snapshots/{ids[1]}/files", limit=2)
     known = server.store.list_files(ids[1])
     assert [one["hash"] for one in listed] == [one.hash for one in known]
     assert "bad\ufffd" in {one["path"] for one in listed}
@@ -100,7 +74,7 @@ def test_every_file_of_a_snapshot_can_be_listed_and_read(
         if file.kind == "directory":
             assert one["url"] is None
             continue
-        answer = client.get(httpx.URL(str(client.base_url) + "/").copy_with(raw_path=one["url"].encode()))
+        answer = client.get(raw(client, one["url"]))
         assert answer.status_code == 200, answer.text
         assert answer.content == server.store.read_file(ids[1], file.path)
         assert answer.headers["etag"] == f'"{file.hash}"'
@@ -148,15 +122,12 @@ def test_parts_of_a_file(server: Running, client: httpx.Client, ids: list[str]) 
     assert client.get(url, headers={"range": "bytes=0-0", "if-range": '"other"'}).status_code == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     ["none", "src", "empty", "src/a.py/x", "src//a.py", "%2E/src/a.py", "%2E%2E/%2E%2E/etc/passwd", "x%00y"],
 )
 def test_what_is_no_file_is_not_there(client: httpx.Client, ids: list[str], path: str) -> None:
-    url = httpx.URL(str(client.base_url) + "/").copy_with(
-        raw_path=f"{API}/snapshots/{ids[0]}/files/{path}".encode()
-    )
-    assert client.get(url).status_code in (404, 422)
+    assert client.get(raw(client, f"{API}/snapshots/{ids[0]}/files/{path}")).status_code in (404, 422)
 
 
 def test_two_snapshots_are_compared(server: Running, client: httpx.Client, ids: list[str]) -> None:
@@ -184,7 +155,7 @@ def test_the_history_of_a_file(session: clew.Session, client: httpx.Client) -> N
     assert [one["verb"] for one in answer.json()["data"]] == ["created", "changed"]
 
 
-@pytest.mark.parametrize("cursor", ["%", "a", "ä"])
+@each_row("cursor", ["%", "a", "ä"])
 def test_a_cursor_that_is_none(client: httpx.Client, ids: list[str], cursor: str) -> None:
     answer = client.get(f"{API}/snapshots/{ids[0]}/files", params={"cursor": cursor})
     assert answer.status_code == 422
@@ -281,7 +252,7 @@ def test_a_restore_and_its_undo(allowed: Running, root: Path) -> None:
         assert (refused.status_code, refused.json()["code"]) == (403, "root_refused")
 
 
-@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "x-real-ip"])
+@each_row("header", ["x-forwarded-for", "forwarded", "x-real-ip"])
 def test_s41_a_request_through_a_proxy_restores_nothing(allowed: Running, root: Path, header: str) -> None:
     snapshot = allowed.store.snapshot(root).id
     with allowed.client() as client:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-A = f"{S}/a"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from tests.server.routes.asking import JSON, A, S, plain, user
 
 
 @pytest.fixture
@@ -110,15 +102,10 @@ def test_a_place_is_a_position_a_name_an_id_or_a_head(session: clew.Session, cli
 
 
 MOVES: list[tuple[str, Any]] = [
-    ("rewind", {"to": 1}),
-    ("undo", {}),
-    ("redo", {}),
-    ("compact", {"text": "short"}),
-    ("truncate", {"keep_last": 1}),
-    ("replace", {"messages": [{"a": 1}]}),
-    ("clear", {}),
+    ("rewind", {"to": 1}), ("undo", {}), ("redo", {}), ("compact", {"text": "short"}),
+    ("truncate", {"keep_last": 1}), ("replace", {"messages": [{"a": 1}]}), ("clear", {}),
     ("fork", {"id": "f"}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("what", "body"), MOVES)
@@ -158,7 +145,7 @@ def test_compact(session: clew.Session, client: httpx.Client) -> None:
     assert [message["content"] for message in session.context()] == ["in short", "2", "3"]
     message = '{ "role": "user", "content":"as\\u0020it is" }'
     content = f'{{"messages": [{message}]}}'
-    sent = client.post(f"{A}/compact", content=content, headers={"content-type": "application/json"})
+    sent = client.post(f"{A}/compact", content=content, headers=JSON)
     stands(session, sent)
     assert message.encode() in list(session.entries())[-1].raw
     several: list[Any] = [{}, {"text": "x", "messages": [{}]}, {"text": " "}, {"messages": []}]
@@ -211,7 +198,7 @@ def test_the_history_of_moves(session: clew.Session, client: httpx.Client) -> No
     session.rewind(1)
     session.undo()
     session.clear()
-    known = json.loads(msgspec.json.encode(session.moves()))
+    known = plain(session.moves())
     assert client.get(f"{A}/moves").json() == {"data": known, "cursor": None}
     first = client.get(f"{A}/moves", params={"limit": 2})
     rest = client.get(first.links["next"]["url"])
@@ -228,7 +215,7 @@ def test_a_fork_shares_what_came_before(server: Running, session: clew.Session, 
     assert made.headers["location"] == f"{S}/f%2F1"
     fork = server.store.get("f/1")
     assert said(fork) == ["0", "1"]
-    assert made.json() == json.loads(msgspec.json.encode(fork.info))
+    assert made.json() == plain(fork.info)
     unnamed = post(client, "fork")
     assert unnamed.json()["id"] == "a#fork-1"
     assert client.get(unnamed.headers["location"]).json()["id"] == "a#fork-1"
@@ -243,7 +230,7 @@ def test_the_tree(session: clew.Session, client: httpx.Client) -> None:
     session.append(user("other"))
     tree = session.tree()
     answer = client.get(f"{A}/tree").json()
-    assert answer == json.loads(msgspec.json.encode(tree))
+    assert answer == plain(tree)
     assert set(answer["heads"]) == {"a", "f"}
     assert answer["checkpoints"][0]["state"] == {"a": 1}
 

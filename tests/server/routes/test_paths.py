@@ -13,16 +13,8 @@ import pytest
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
+from tests.server.routes.asking import S, assistant, user
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -79,7 +71,7 @@ def test_the_outline_of_another_branch(session: clew.Session, client: httpx.Clie
     assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("damage", "told"),
     [
         ("UPDATE entries SET body = zeroblob(5) WHERE (key & 4294967295) = 61", ["0", "2"]),
@@ -90,6 +82,7 @@ def test_the_outline_of_another_branch(session: clew.Session, client: httpx.Clie
 def test_an_entry_that_is_damaged_costs_no_more_than_its_line(
     server: Running, client: httpx.Client, damage: str, told: list[str]
 ) -> None:
+    server.store.delete("long", purge=True)
     long = server.store.create("long")
     for number in range(3):
         long.append(user(f"{number}"), *(assistant("step " * 50) for _ in range(60)))

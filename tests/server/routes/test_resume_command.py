@@ -12,12 +12,7 @@ import pytest
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-S = "/api/v1/sessions"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from tests.server.routes.asking import S, user
 
 
 @pytest.fixture

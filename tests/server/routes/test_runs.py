@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,32 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.runs.lease import Pauses
+from clew.server.routes import runs
 from clew.server.routing import Route
 from clew.testing.backend.base import Ticking
 from tests.server.conftest import Running, running
-
-A = "/api/v1/sessions/a"
+from tests.server.routes.asking import A, user
+from tests.support.rows import each_row
 
 
 @pytest.fixture(autouse=True)
 def _session(server: Running) -> None:
-    server.store.create("a").append({"role": "user", "content": "hello"})
+    server.store.create("a").append(user("hello"))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a request begins to wait for a lease. It waits for as long as it has to."""
+    begun = threading.Event()
+
+    class Patient(Pauses):
+        def next(self) -> float:
+            begun.set()
+            return 0.01
+
+    monkeypatch.setattr(runs, "Pauses", Patient)
+    return begun
 
 
 def start(client: httpx.Client, **body: Any) -> dict[str, Any]:
@@ -63,53 +80,48 @@ def test_a_run_from_its_start_to_its_end(server: Running, client: httpx.Client) 
     assert client.get(f"{A}/lease").json() == {"lease": None}
 
 
-@pytest.mark.parametrize(
-    ("step", "body", "status"), [("fail", {"error": "out of luck"}, "failed"), ("close", None, "closed")]
-)
-def test_a_run_ends_in_other_ways(
-    server: Running, client: httpx.Client, step: str, body: Any, status: str
+def test_a_run_ends_in_other_ways(server: Running, client: httpx.Client) -> None:
+    ways: list[tuple[str, Any, str]] = [
+        ("fail", {"error": "out of luck"}, "failed"),
+        ("close", None, "closed"),
+    ]
+    for step, body, status in ways:
+        run = start(client)
+        done = client.post(f"{A}/runs/{run['epoch']}/{step}", json=body, headers=under(run))
+        assert done.status_code == 204, done.text
+        info = server.store.get("a").info
+        assert info.status == status
+        assert info.run is not None
+        assert info.run.error == (body or {}).get("error")
+
+
+def test_another_worker_is_told_who_has_the_lease_and_when_to_ask_again(timed: Running) -> None:
+    timed.store.create("a")
+    with timed.client() as client:
+        run = start(client, owner="first", lease=40)
+        timed.wait(5)
+        for wait in (0, 0.01):
+            answer = client.post(f"{A}/runs", json={"owner": "second", "wait": wait})
+            assert (answer.status_code, answer.json()["code"]) == (423, "lease_held")
+            assert answer.json()["owner"] == "first"
+            assert answer.json()["expires_at"] == run["expires_at"]
+            assert answer.json()["retryable"] is True
+            assert answer.headers["retry-after"] == "35"
+
+
+def test_a_request_waits_for_a_lease_and_gets_it_and_takes_no_thread_from_others(
+    serve: Callable[..., Running], waits: threading.Event
 ) -> None:
-    run = start(client)
-    done = client.post(f"{A}/runs/1/{step}", json=body, headers=under(run))
-    assert done.status_code == 204, done.text
-    info = server.store.get("a").info
-    assert info.status == status
-    assert info.run is not None
-    assert info.run.error == (body or {}).get("error")
-
-
-def test_another_worker_is_told_who_has_the_lease_and_when_to_ask_again(client: httpx.Client) -> None:
-    run = start(client, owner="first", lease=40)
-    answer = client.post(f"{A}/runs", json={"owner": "second"})
-    assert (answer.status_code, answer.json()["code"]) == (423, "lease_held")
-    assert answer.json()["owner"] == "first"
-    assert answer.json()["expires_at"] == run["expires_at"]
-    assert answer.json()["retryable"] is True
-    assert 30 <= int(answer.headers["retry-after"]) <= 40
-
-
-def test_a_request_waits_for_a_lease_and_gets_it(server: Running, client: httpx.Client) -> None:
-    first = start(client, owner="first")
-    with server.client() as other:
-        timer = threading.Timer(
-            0.3, lambda: other.post(f"{A}/runs/1/complete", json={}, headers=under(first)).raise_for_status()
-        )
-        timer.start()
-        second = start(client, owner="second", wait=10)
-        timer.join()
-    assert second["epoch"] == 2
-
-
-def test_requests_that_wait_take_no_thread_from_others(serve: Callable[..., Running]) -> None:
-    with clew.open("memory:") as store:
-        store.create("a").run(owner="first")
+    with clew.open("memory:") as store, ThreadPoolExecutor(1) as callers:
+        store.create("a")
         server = serve(store, threads=1)
         with server.client() as waiting, server.client() as client:
-            thread = threading.Thread(target=lambda: waiting.post(f"{A}/runs", json={"wait": 2}))
-            thread.start()
-            while thread.is_alive():
-                assert client.get(f"{A}/lease", timeout=1).json()["lease"]["owner"] == "first"
-                thread.join(0.1)
+            first = start(client, owner="first")
+            second = callers.submit(start, waiting, owner="second", wait=10)
+            waits.wait()
+            assert client.get(f"{A}/lease").json()["lease"]["owner"] == "first"
+            client.post(f"{A}/runs/1/complete", json={}, headers=under(first)).raise_for_status()
+            assert second.result()["epoch"] == 2
 
 
 def test_a_wait_is_bounded(client: httpx.Client) -> None:
@@ -139,12 +151,17 @@ def test_a_lease_is_renewed_by_its_worker_only(client: httpx.Client) -> None:
     assert client.get(f"{A}/lease").json()["lease"]["owner"] == "worker"
 
 
-@pytest.mark.parametrize("step", ["", "/complete", "/fail", "/close", "/checkpoints"])
-@pytest.mark.parametrize("header", [{}, {"clew-lease": "*"}])
+@pytest.fixture
+def _run(client: httpx.Client) -> None:
+    start(client)
+
+
+@pytest.mark.usefixtures("_run")
+@each_row("step", ["", "/complete", "/fail", "/close", "/checkpoints"])
+@each_row("header", [{}, {"clew-lease": "*"}])
 def test_a_run_is_not_touched_without_its_lease(
     client: httpx.Client, step: str, header: dict[str, str]
 ) -> None:
-    start(client)
     method = "POST" if step else "PUT"
     body = {"error": "x"} if step == "/fail" else {} if step in ("/complete", "/checkpoints") else None
     answer = client.request(method, f"{A}/runs/1{step}", json=body, headers=header)
@@ -193,7 +210,7 @@ def test_a_lease_ends_by_time_alone() -> None:
             assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 409
 
 
-@pytest.mark.parametrize("header", ["", "1", "x.y", "1.0", "0.1", "1.ff; drop", "1." + "f" * 17])
+@each_row("header", ["", "1", "x.y", "1.0", "0.1", "1.ff; drop", "1." + "f" * 17])
 def test_a_lease_that_cannot_be_one_is_refused(client: httpx.Client, header: str) -> None:
     answer = client.put(f"{A}/runs/1", headers={"clew-lease": header})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
@@ -203,10 +220,12 @@ def test_the_owner_is_the_caller_unless_it_says_otherwise(client: httpx.Client) 
     assert start(client)["owner"] == "owner"
 
 
-def test_times_are_utc_with_microseconds(client: httpx.Client) -> None:
-    moment = datetime.fromisoformat(start(client, lease=60)["expires_at"])
-    assert moment.tzinfo is not None
-    assert timedelta(seconds=50) < moment - datetime.now(UTC) < timedelta(seconds=61)
+def test_times_are_utc_with_microseconds(timed: Running) -> None:
+    timed.store.create("a")
+    with timed.client() as client:
+        moment = datetime.fromisoformat(start(client, lease=60)["expires_at"])
+    now = datetime.fromtimestamp(timed.clock.now / 1_000_000, UTC)
+    assert timedelta(seconds=59) < moment - now <= timedelta(seconds=60)
 
 
 # -- fencing, over the whole table of routes: a route that is added later is tried too
@@ -283,17 +302,10 @@ def test_no_write_of_a_worker_that_lost_its_lease_is_taken(server: Running, clie
 
 
 BESIDE = {
-    ("PUT", ""),
-    ("PATCH", ""),
-    ("POST", "/restore"),
-    ("POST", "/touch"),
-    ("PUT", "/aliases/{alias}"),
-    ("DELETE", "/aliases/{alias}"),
-    ("PATCH", "/entries/{entry}/annotations"),
-    ("POST", "/fork"),
-    ("POST", "/events"),
-    ("POST", "/usage"),
-}
+    ("PUT", ""), ("PATCH", ""), ("POST", "/restore"), ("POST", "/touch"), ("PUT", "/aliases/{alias}"),
+    ("DELETE", "/aliases/{alias}"), ("PATCH", "/entries/{entry}/annotations"), ("POST", "/fork"),
+    ("POST", "/events"), ("POST", "/usage"),
+}  # fmt: skip
 """Writes beside the conversation: the lease of another worker does not stop them."""
 
 

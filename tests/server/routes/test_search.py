@@ -12,12 +12,10 @@ import pytest
 from clew.model.search import Hit
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
+from tests.server.routes.asking import assistant, pages, user
+from tests.support.rows import each_row
 
 SEARCH = "/api/v1/search"
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +28,7 @@ def _sessions(server: Running) -> None:
         session = server.store.create(id, workspace=workspace, tags=tags)
         if id == "theirs":
             session.update(model="m", metadata={"agent": "codex"})
-        session.append(user(text), {"role": "assistant", "content": f"about {text}"})
+        session.append(user(text), assistant(f"about {text}"))
 
 
 def found(client: httpx.Client, **query: Any) -> list[Hit]:
@@ -39,7 +37,7 @@ def found(client: httpx.Client, **query: Any) -> list[Hit]:
     return msgspec.convert(answer.json()["data"], list[Hit])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "options"),
     [
         ({"q": "login"}, {}),
@@ -84,23 +82,19 @@ def test_a_note_is_found_as_soon_as_it_is_written(server: Running, client: httpx
     assert not any(each.in_note for each in found(client, q="login"))
 
 
-@pytest.mark.parametrize("order", ["newest", "best"])
-def test_pages_lead_to_each_other_and_keep_the_question(
-    server: Running, client: httpx.Client, order: str
-) -> None:
+def test_pages_lead_to_each_other_and_keep_the_question(server: Running, client: httpx.Client) -> None:
     for number in range(7):
         server.store.get("mine").append(user(f"needle {number}"))
-    pages, url = [], f"{SEARCH}?q=needle&limit=3&workspace=%2Fw%2Fmine&order={order}"
-    while url:
-        page = client.get(url)
-        pages.append(page.json()["data"])
-        assert (page.json()["cursor"] is None) == ("next" not in page.links)
-        url = page.links.get("next", {}).get("url", "")
-    assert [len(page) for page in pages] == [3, 3, 1]
-    assert len({hit["entry_id"] for page in pages for hit in page}) == 7
+    for order in ("newest", "best"):
+        found = [
+            [hit["entry_id"] for hit in page["data"]]
+            for page in pages(client, SEARCH, q="needle", limit=3, workspace="/w/mine", order=order)
+        ]
+        assert [len(page) for page in found] == [3, 3, 1]
+        assert len({id for page in found for id in page}) == 7
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "code"),
     [
         ({}, "invalid"),
@@ -116,11 +110,6 @@ def test_pages_lead_to_each_other_and_keep_the_question(
 def test_a_question_that_is_none(client: httpx.Client, query: dict[str, str], code: str) -> None:
     answer = client.get(SEARCH, params=query)
     assert (answer.status_code, answer.json()["code"]) == (422, code)
-
-
-def test_a_session_that_is_not_there(client: httpx.Client) -> None:
-    answer = client.get(SEARCH, params={"q": "login", "session": "none"})
-    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
 
 
 # -- tokens that are bound
@@ -153,6 +142,7 @@ def test_s19_a_session_of_others_is_not_there(bound: httpx.Client) -> None:
     theirs = bound.get(SEARCH, params={"q": "login", "session": "theirs"})
     none = bound.get(SEARCH, params={"q": "login", "session": "none"})
     assert theirs.status_code == none.status_code == 404
+    assert none.json()["code"] == "session_not_found"
     assert theirs.json() | {"session": "", "detail": ""} == none.json() | {"session": "", "detail": ""}
 
 

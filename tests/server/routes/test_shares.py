@@ -14,14 +14,10 @@ import clew
 from clew.server.access.shares import list_shares
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
+from tests.server.routes.asking import S, user
 
-S = "/api/v1/sessions"
 SHARES = "/api/v1/shares"
 KEY = "sk-ant-api03-" + "a7Bc9" * 18 + "AA"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -13,38 +11,14 @@ from typing import Any
 
 import apsw
 import httpx
-import msgspec
 import pytest
 
 import clew
 from clew.model import Retention
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-
-API = "/api/v1"
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def plain(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
-@pytest.fixture
-def limited(server: Running) -> Iterator[Callable[..., httpx.Client]]:
-    """A client with a token of its own: `limited("read", tags=[…])`."""
-    clients: list[httpx.Client] = []
-
-    def make(*scopes: str, **binding: Any) -> httpx.Client:
-        _, text = add_token(server.store, f"token {len(clients)}", scopes=scopes, **binding)
-        clients.append(server.client(text))
-        return clients[-1]
-
-    yield make
-    for client in clients:
-        client.close()
+from tests.server.routes.asking import API, plain, user
+from tests.support.rows import each_row
 
 
 def test_totals(server: Running, client: httpx.Client) -> None:
@@ -108,28 +82,24 @@ def test_the_latest_session(
     assert bound.get(f"{API}/latest", params={"workspace": "/w/b"}).status_code == 404
 
 
-def test_interrupted_sessions(
-    tmp_path: Path, serve: Callable[..., Running], limited: Callable[..., httpx.Client]
-) -> None:
-    code = (
-        "import clew, os, sys; store = clew.open(sys.argv[1])\n"
-        "runs = [store.create(id, tags=[id]).run() for id in 'ab']; os._exit(9)"
-    )
-    place = str(tmp_path / "worked.db")
-    subprocess.run([sys.executable, "-c", code, place], check=False)
-    with clew.open(place) as store:
-        silent = serve(store, read_only=True)
-        with silent.client() as client:
-            found = client.get(f"{API}/interrupted").json()["data"]
+def test_interrupted_sessions(serve_timed: Callable[..., Running]) -> None:
+    """Their workers said nothing until the time of their leases was over."""
+    silent, server = serve_timed(read_only=True), serve_timed()
+    store = server.store
+    _, text = add_token(store, "bound", tags=["a"])
+    with server.client() as client, server.client(text) as bound, silent.client() as reader:
+        for id in "ab":
+            store.create(id, tags=[id])
+            client.post(f"{API}/sessions/{id}/runs", json={"lease": 30}).raise_for_status()
+        assert reader.get(f"{API}/interrupted").json()["data"] == []
+        server.wait(31)
+        found = reader.get(f"{API}/interrupted").json()["data"]
         assert {(one["id"], one["status"]) for one in found} == {("a", "running"), ("b", "running")}
-        server = serve(store, hosts=("x",), max_batch=999)
-        _, text = add_token(store, "bound", tags=["a"])
-        with server.client() as client, server.client(text) as bound:
-            found = client.get(f"{API}/interrupted").json()["data"]
-            assert found == plain([one.info for one in store.interrupted()])
-            assert [one["status"] for one in found] == ["interrupted", "interrupted"]
-            assert [one["id"] for one in bound.get(f"{API}/interrupted").json()["data"]] == ["a"]
-            assert len(client.get(f"{API}/interrupted?limit=1").json()["data"]) == 1
+        found = client.get(f"{API}/interrupted").json()["data"]
+        assert found == plain([one.info for one in store.interrupted()])
+        assert [one["status"] for one in found] == ["interrupted", "interrupted"]
+        assert [one["id"] for one in bound.get(f"{API}/interrupted").json()["data"]] == ["a"]
+        assert len(client.get(f"{API}/interrupted?limit=1").json()["data"]) == 1
 
 
 # -- rules and upkeep
@@ -158,7 +128,7 @@ def test_rules_of_retention_are_set_and_applied(server: Running, client: httpx.C
     assert client.put(f"{API}/retention", json={}).json() == plain(Retention())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "word"),
     [
         ({"max_session": 1}, "max_session"),
@@ -223,15 +193,15 @@ def test_what_takes_long_does_not_hold_up_other_requests(
     is_over = threading.Event()
 
     def examine(*_: Any, **__: Any) -> Any:
-        is_over.wait(30)
+        is_over.wait()
         raise clew.errors.StoreBusyError("it took too long")
 
     with clew.open("memory:") as store:
         monkeypatch.setattr(clew.Store, "verify", examine)
         server = serve(store, threads=1, slow_threads=2)
         with server.client() as client, server.client() as other, ThreadPoolExecutor(3) as callers:
-            asked = [callers.submit(other.get, f"{API}/doctor", timeout=30) for _ in range(3)]
-            assert client.get(f"{API}/stats", timeout=5).status_code == 200
+            asked = [callers.submit(other.get, f"{API}/doctor") for _ in range(3)]
+            assert client.get(f"{API}/stats").status_code == 200
             is_over.set()
             assert [one.result().status_code for one in asked] == [503, 503, 503]
 
@@ -240,19 +210,13 @@ def test_what_takes_long_does_not_hold_up_other_requests(
 
 
 WHOLE = [
-    ("GET", "/stats", None),
-    ("GET", "/removals", None),
-    ("GET", "/retention", None),
-    ("GET", "/redaction", None),
-    ("GET", "/doctor", None),
-    ("PUT", "/retention", {}),
-    ("PUT", "/redaction", {"policy": "off"}),
-    ("POST", "/sweep", {}),
-    ("POST", "/gc", {}),
-]
+    ("GET", "/stats", None), ("GET", "/removals", None), ("GET", "/retention", None),
+    ("GET", "/redaction", None), ("GET", "/doctor", None), ("PUT", "/retention", {}),
+    ("PUT", "/redaction", {"policy": "off"}), ("POST", "/sweep", {}), ("POST", "/gc", {}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "path", "body"), WHOLE)
+@each_row(("method", "path", "body"), WHOLE)
 def test_a_bound_token_is_told_nothing_of_the_whole_store(
     limited: Callable[..., httpx.Client], method: str, path: str, body: Any
 ) -> None:
@@ -260,7 +224,7 @@ def test_a_bound_token_is_told_nothing_of_the_whole_store(
     assert (answer.status_code, answer.json()["code"]) == (403, "bound")
 
 
-@pytest.mark.parametrize(("method", "path", "body"), WHOLE[4:])
+@each_row(("method", "path", "body"), WHOLE[4:])
 def test_upkeep_needs_the_scope_admin(
     limited: Callable[..., httpx.Client], method: str, path: str, body: Any
 ) -> None:

@@ -19,19 +19,16 @@ import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running, running
+from tests.server.routes.asking import API, assistant, user
+from tests.support.rows import each_row
 
-API = "/api/v1"
 SECRET = "ghp_" + "R7kQ2mZ9xV4bN8sT1wY6cH3jL5pD0fGaEuKi"
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
 def a(server: Running) -> clew.Session:
     session = server.store.create("a", title="Über <all>", tags=["mine"], workspace="/w/a")
-    session.append(user("hello"), {"role": "assistant", "content": f"the key is {SECRET}"})
+    session.append(user("hello"), assistant(f"the key is {SECRET}"))
     session.checkpoint("half")
     session.append(user("more"))
     return session
@@ -49,7 +46,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("format", "options"),
     [
         ("jsonl", {}),
@@ -98,7 +95,7 @@ def _base64(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "word"),
     [
         ({}, "format"),
@@ -115,10 +112,6 @@ def test_what_cannot_be_exported(
     answer = client.get(f"{API}/sessions/a/export", params=query)
     assert answer.status_code == 422
     assert word in answer.json()["detail"]
-
-
-def test_a_session_that_is_not_there(client: httpx.Client) -> None:
-    assert client.get(f"{API}/sessions/none/export?format=json").status_code == 404
 
 
 def test_an_export_is_sent_as_it_is_made(server: Running, client: httpx.Client) -> None:

@@ -18,8 +18,8 @@ from clew.server.wire.entries import View
 from clew.server.wire.views import Viewer
 from tests.exporters.payloads import payloads, session_of
 from tests.server.conftest import Running
-
-A = "/api/v1/sessions/a"
+from tests.server.routes.asking import A, rows, user
+from tests.support.rows import each_row
 
 
 def calling(id: str, name: str, **arguments: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def shown(client: httpx.Client, view: str, **params: Any) -> list[Any]:
 
 def test_blocks_have_text_and_html(session: clew.Session, client: httpx.Client) -> None:
     session.append(
-        {"role": "user", "content": "Fix **it**"},
+        user("Fix **it**"),
         {
             "role": "assistant",
             "content": [
@@ -56,17 +56,17 @@ def test_blocks_have_text_and_html(session: clew.Session, client: httpx.Client) 
             ],
         },
     )
-    user, assistant = shown(client, "blocks")
-    assert (user["speaker"], user["prompt"]) == ("user", "Fix **it**")
-    assert user["blocks"] == [{"kind": "text", "text": "Fix **it**", "html": user["blocks"][0]["html"]}]
-    assert "<strong>it</strong>" in user["blocks"][0]["html"]
+    asked, assistant = shown(client, "blocks")
+    assert (asked["speaker"], asked["prompt"]) == ("user", "Fix **it**")
+    assert asked["blocks"] == [{"kind": "text", "text": "Fix **it**", "html": asked["blocks"][0]["html"]}]
+    assert "<strong>it</strong>" in asked["blocks"][0]["html"]
     assert assistant["speaker"] == "assistant"
     assert "prompt" not in assistant
     thinking, text = assistant["blocks"]
     assert (thinking["kind"], thinking["text"]) == ("thinking", "hm *well*")
     assert "<em>well</em>" in thinking["html"]
     assert "<pre><code" in text["html"]
-    assert "message" not in user
+    assert "message" not in asked
 
 
 def test_a_call_has_its_line_and_the_result_tells_the_outcome(
@@ -96,7 +96,7 @@ def test_a_call_has_its_line_and_the_result_tells_the_outcome(
 
 
 def test_a_result_knows_its_call_on_the_page_before(session: clew.Session, client: httpx.Client) -> None:
-    session.append(calling("c", "Bash", command="ls"), *({"role": "user", "content": "x"} for _ in range(5)))
+    session.append(calling("c", "Bash", command="ls"), *(user("x") for _ in range(5)))
     session.append(result("c", "a.txt"))
     (alone,) = shown(client, "blocks", last=1)
     assert alone["blocks"][0]["name"] == "Bash"
@@ -106,11 +106,9 @@ def test_a_result_knows_its_call_on_the_page_before(session: clew.Session, clien
 
 
 def test_one_piece_of_html(session: clew.Session, client: httpx.Client) -> None:
-    session.append(
-        {"role": "user", "content": "*hi*"}, calling("c", "Bash", command="ls"), result("c", "a.txt")
-    )
-    user, call, answer = (entry["html"] for entry in shown(client, "html"))
-    assert "<em>hi</em>" in user
+    session.append(user("*hi*"), calling("c", "Bash", command="ls"), result("c", "a.txt"))
+    said, call, answer = (entry["html"] for entry in shown(client, "html"))
+    assert "<em>hi</em>" in said
     assert "<details" in call
     assert "no result" not in call
     assert "a.txt" in answer
@@ -145,7 +143,7 @@ def test_one_line(session: clew.Session, client: httpx.Client) -> None:
 
 
 def test_marks_are_told(session: clew.Session, client: httpx.Client) -> None:
-    session.append({"role": "user", "content": "x"})
+    session.append(user("x"))
     session.compact("short **words**")
     session.truncate(0)
     _, compaction, truncation = shown(client, "blocks")
@@ -154,8 +152,8 @@ def test_marks_are_told(session: clew.Session, client: httpx.Client) -> None:
     assert "Truncated" in truncation["blocks"][0]["html"]
 
 
-@pytest.mark.parametrize("view", ["raw", "blocks", "html", "line"])
-@pytest.mark.parametrize(
+@each_row("view", ["raw", "blocks", "html", "line"])
+@each_row(
     ("kind", "body"),
     [
         ("removed", b""),
@@ -177,7 +175,7 @@ def test_marks_of_a_store_from_elsewhere_cost_nothing(view: View, kind: EntryKin
 def test_a_result_of_a_share_knows_its_call_on_the_page_before(
     server: Running, session: clew.Session
 ) -> None:
-    session.append(calling("c", "Bash", command="ls"), {"role": "user", "content": "x"}, result("c", "a.txt"))
+    session.append(calling("c", "Bash", command="ls"), user("x"), result("c", "a.txt"))
     for at in (None, session.head):
         _, token = add_share(server.store, session, at=at)
         with server.client(token) as client:
@@ -190,18 +188,15 @@ def test_s11_nothing_in_a_message_becomes_a_tag(server: Running, client: httpx.C
     """The corpus that exported pages are tried with."""
     id = session_of(server.store, payloads("https://evil.example"))
     longest = max(server.store.get(id).tree().branches, key=lambda branch: branch.last)
-    place = f"/api/v1/sessions/{encoded(id)}/entries"
-    url: str | None = f"{place}?view={view}&limit=200&at={longest.id}.{longest.last}&large=true"
-    count = 0
-    while url:
-        answer = client.get(url)
-        for entry in answer.json()["data"]:
-            pieces = [entry["html"]] if view == "html" else [one.get("html", "") for one in entry["blocks"]]
-            for piece in pieces:
-                _check(piece)
-                count += 1
-        url = answer.links.get("next", {}).get("url")
-    assert count > 500
+    place, at = f"/api/v1/sessions/{encoded(id)}/entries", f"{longest.id}.{longest.last}"
+    pieces = [
+        piece
+        for entry in rows(client, place, view=view, limit=200, at=at, large="true")
+        for piece in ([entry["html"]] if view == "html" else [one.get("html", "") for one in entry["blocks"]])
+    ]
+    for piece in pieces:
+        _check(piece)
+    assert len(pieces) > 500
 
 
 KNOWN = {

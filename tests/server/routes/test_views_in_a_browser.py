@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import httpx
-import pytest
 
 from clew.server.routing import encoded
 from tests.exporters.hostile import conversation
 from tests.exporters.payloads import payloads, session_of
 from tests.server.conftest import Running
+from tests.support.browsers import settled
+from tests.support.rows import named
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium: apt-get install chromium"
-)
+PLACE = """texts => {
+    for (const text of texts) {
+        const place = document.createElement("div");
+        place.innerHTML = text;
+        document.querySelector("main").append(place);
+    }
+    for (const one of document.querySelectorAll("details")) one.open = true;
+}"""
 
 
 def pieces(client: httpx.Client, id: str, view: str) -> list[str]:
@@ -33,36 +39,29 @@ def pieces(client: httpx.Client, id: str, view: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("view", ["blocks", "html"])
-def test_s11_s12_nothing_that_is_rendered_runs_or_asks_for_anything(
-    server: Running, client: httpx.Client, view: str
-) -> None:
-    from playwright.sync_api import sync_playwright
+def note(page: Page, done: list[str]) -> None:
+    """Write down what the page asks for, and what it says in dialogs."""
+    page.on("request", lambda request: done.append(request.url))
+    page.on("dialog", lambda dialog: done.append(dialog.message))
 
+
+def test_s11_s12_nothing_that_is_rendered_runs_or_asks_for_anything(
+    server: Running, client: httpx.Client, browser: Browser
+) -> None:
     session_of(server.store, payloads("https://evil.example"))
     conversation(server.store)
     ids = [encoded(info.id) for info in server.store.list()]
-    rendered = [piece for id in ids for piece in pieces(client, id, view)]
-    assert len(rendered) > 20
-    requests: list[str] = []
-    dialogs: list[Any] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    for view in ("blocks", "html"):
+        rendered = [piece for id in ids for piece in pieces(client, id, view)]
+        assert len(rendered) > 20
+        done: list[str] = []
         page = browser.new_page()
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-        page.set_content("<main></main>")
-        page.evaluate(
-            "texts => { for (const text of texts) { const place = document.createElement('div');"
-            " place.innerHTML = text; document.querySelector('main').append(place); } }",
-            rendered,
-        )
-        for summary in page.locator("summary:visible").all()[:50]:
-            summary.click()
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("window.pwned") is None
-        assert page.locator("script, iframe, object, embed, form, style, link, base, svg").count() == 0
-        assert page.evaluate("document.querySelectorAll('main *').length") > 100
-        browser.close()
-    assert [url for url in requests if not url.startswith("data:image/")] == []
-    assert dialogs == []
+        with named(view), closing(page):
+            note(page, done)
+            page.set_content("<main></main>")
+            page.evaluate(PLACE, rendered)
+            settled(page)
+            assert page.evaluate("window.pwned") is None
+            assert page.locator("script, iframe, object, embed, form, style, link, base, svg").count() == 0
+            assert page.evaluate("document.querySelectorAll('main *').length") > 100
+            assert [url for url in done if not url.startswith("data:image/")] == []

@@ -14,12 +14,10 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.core.log import jsonl
 from clew.errors import ClewError
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import without_index
 
 SECRET: Final = b"export PATH=/usr/bin\n" * 40
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 def make_store(place: Path) -> None:
@@ -139,8 +137,7 @@ def _drop_packs(backend: JsonlBackend) -> None:
 
 
 def forget_index(place: Path) -> None:
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
 
 
 def rewritten(path: Path, change: Callable[[jsonl.AnyLine], jsonl.AnyLine]) -> None:

@@ -12,28 +12,9 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.core.log import jsonl
 from clew.errors import CorruptEntryError
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import log, quarantined, said, without_index
 from tests.support.effort import spread
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str = "s") -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
-
-
-def log(place: Path, id: str = "s") -> Path:
-    return place / "sessions" / f"{id}.jsonl"
-
-
-def without_index(place: Path) -> None:
-    for file in place.glob("index.db*"):
-        file.unlink()
-
-
-def quarantined(place: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted((place / "quarantine").iterdir()))
 
 
 def problems(place: Path) -> list[str]:
@@ -110,7 +91,7 @@ def test_a_damaged_line_at_the_end_of_a_log_is_told_and_not_dropped(place: Path,
     """P6, P7, F-12: every bit of the last line; only its line end can be restored."""
     content = log(place).read_bytes()
     begin = content[:-1].rindex(b"\n") + 1
-    for at in spread(range(begin, len(content)), 60):
+    for at in spread(range(begin, len(content)), 60, quick=20):
         copy = fast_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(place, copy)

@@ -17,6 +17,7 @@ from clew.backends.jsonl.journal import Intent
 from clew.backends.jsonl.layout import encoded, is_log, is_ours, pack_file
 from clew.core.log import jsonl
 from clew.errors import CorruptError
+from clew.testing.backend.base import user
 from tests.backends.jsonl.damage.planted import (
     SECRET,
     forget_index,
@@ -25,8 +26,8 @@ from tests.backends.jsonl.damage.planted import (
     rewritten,
     state,
     use,
-    user,
 )
+from tests.backends.jsonl.stores import said
 
 Part = tuple[str, int, bytes]
 
@@ -61,10 +62,6 @@ def intent(*parts: Part, lengths: tuple[int, ...] = ()) -> bytes:
     )
     head = jsonl.finish(msgspec.json.encode(Intent(named, True))[1:], is_last=True)
     return head + b"".join(data for _, _, data in parts)
-
-
-def said(store: clew.Store, id: str) -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
 
 
 def state_without_index(place: Path) -> dict[str, Any]:

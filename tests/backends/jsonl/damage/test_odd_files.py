@@ -16,6 +16,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.disk import Directory, File, NotOursError
 from clew.errors import ClewError, CorruptError, ReadOnlyError
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
 from tests.backends.jsonl.conftest import MEMORY
 from tests.backends.jsonl.damage.planted import (
@@ -32,9 +33,9 @@ from tests.backends.jsonl.damage.planted import (
     plant,
     state,
     use,
-    user,
 )
-from tests.faults.requirements import NOBODY, needs_root
+from tests.backends.jsonl.stores import said
+from tests.faults.requirements import NOBODY
 
 Plant = Callable[[Path, Path], None]
 
@@ -65,10 +66,6 @@ def place(model: Path, fast_path: Path) -> Path:
 @pytest.fixture
 def outside(place: Path) -> Path:
     return place.parent / "outside"
-
-
-def said(store: clew.Store, id: str) -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
 
 
 # -- nothing outside is touched
@@ -331,7 +328,7 @@ def give(path: Path, owner: int) -> None:
         os.chown(one, owner, owner, follow_symlinks=False)
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(
     "name", ["sessions/a.jsonl", "index.db", "packs/9-0123456789abcdef.pack", "quarantine/x"]
 )
@@ -353,7 +350,7 @@ def test_p6_a_file_that_must_not_be_read_costs_its_session(place: Path, name: st
         os.seteuid(0)
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_store_of_somebody_else_is_read(place: Path) -> None:
     for one in (place, *place.rglob("*")):
         one.chmod(0o755 if one.is_dir() else 0o644)
@@ -367,7 +364,7 @@ def test_s06_a_store_of_somebody_else_is_read(place: Path) -> None:
         os.seteuid(0)
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_root_writes_a_store_of_a_user(place: Path) -> None:
     """In a container, or to repair it."""
     give(place, NOBODY)
@@ -376,7 +373,7 @@ def test_s06_root_writes_a_store_of_a_user(place: Path) -> None:
         assert said(store, "a") == ["word a", "more"]
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_store_of_another_user_in_a_public_place_is_only_read(place: Path, fast_path: Path) -> None:
     """As one in /tmp that somebody made for us to find."""
     give(place, NOBODY)
@@ -389,7 +386,7 @@ def test_s06_a_store_of_another_user_in_a_public_place_is_only_read(place: Path,
     assert state(place / "sessions") == before
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_file_of_another_user_in_a_store_of_ours_is_not_written(place: Path) -> None:
     os.chown(place / "sessions" / "a.jsonl", NOBODY, NOBODY)
     content = (place / "sessions" / "a.jsonl").read_bytes()
@@ -401,7 +398,7 @@ def test_s06_a_file_of_another_user_in_a_store_of_ours_is_not_written(place: Pat
     assert (place / "sessions" / "a.jsonl").read_bytes() == content
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_folder_of_another_user_in_a_store_of_ours_is_not_written(place: Path) -> None:
     os.chown(place / "sessions", NOBODY, NOBODY)
     with clew.open(f"jsonl:///{place}") as store, pytest.raises(ReadOnlyError, match="belongs to user"):

@@ -11,15 +11,9 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.errors import CorruptEntryError
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import log, quarantined, said, without_index
 from tests.support.effort import spread
-
-
-def said(store: clew.Store, id: str = "s") -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
@@ -33,19 +27,6 @@ def place(fast_path: Path) -> Path:
     return place
 
 
-def log(place: Path, id: str = "s") -> Path:
-    return place / "sessions" / f"{id}.jsonl"
-
-
-def without_index(place: Path) -> None:
-    for file in place.glob("index.db*"):
-        file.unlink()
-
-
-def quarantined(place: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted((place / "quarantine").iterdir()))
-
-
 @pytest.mark.parametrize("keep_index", [True, False])
 def test_a_log_torn_at_every_byte_of_its_last_append_opens_and_goes_on(
     place: Path, fast_path: Path, keep_index: bool
@@ -54,7 +35,7 @@ def test_a_log_torn_at_every_byte_of_its_last_append_opens_and_goes_on(
     whole = log(place).read_bytes()
     lines = whole.splitlines(keepends=True)
     last = len(whole) - sum(len(line) for line in lines[_start_of_last_batch(lines) :])
-    for cut in spread(range(last, len(whole), 7 if keep_index else 1), 70):
+    for cut in spread(range(last, len(whole), 7 if keep_index else 1), 70, quick=25):
         copy = fast_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(place, copy)

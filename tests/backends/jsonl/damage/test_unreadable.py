@@ -14,15 +14,9 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.disk import File
 from clew.errors import BackendUnavailableError, ClewError, UnreadableEntryError
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str) -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
+from tests.backends.jsonl.stores import said, without_index
 
 
 @pytest.fixture
@@ -109,8 +103,7 @@ def test_a_store_with_a_log_that_can_not_be_read_is_opened(
     log_of(place, "b").rename(aside)
     log_of(place, "b").mkdir()  # can be opened, and not be read
     if not has_index:
-        for file in place.glob("index.db*"):
-            file.unlink()
+        without_index(place)
     with clew.open(f"jsonl:///{place}", read_only=read_only) as store:
         assert said(store, "a") == ["word a 1", "word a 2"]
         assert said(store, "c") == ["word c 1", "word c 2"]
@@ -141,8 +134,7 @@ def test_numbers_in_a_log_that_can_not_be_read_are_left_free(place: Path) -> Non
     with clew.open(f"jsonl:///{place}") as store:
         store.session("z").append(user("newest"))  # has the highest numbers
         store.get("z").fork("y").append(user("fork"))
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     aside = {name: place / f"aside-{name}" for name in "yz"}
     for name, path in aside.items():
         log_of(place, name).rename(path)
@@ -202,8 +194,7 @@ def test_a_scrub_drops_nothing_that_it_can_not_read(place: Path) -> None:
 
 def test_a_read_error_in_the_middle_of_a_log_takes_nothing_of_it(place: Path) -> None:
     """Half a log would look like a whole one that is shorter."""
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     size = log_of(place, "b").stat().st_size
     real = disk.read_at
 

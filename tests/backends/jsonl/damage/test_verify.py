@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 import clew
+from tests.backends.jsonl.stores import without_index
 
 
 @pytest.fixture
@@ -23,8 +24,7 @@ def place(fast_path: Path) -> Path:
 def test_a_lost_line_is_named_by_verify(place: Path) -> None:
     """P6, P7, F-12: also when nothing else shows that it was there."""
     log = place / "sessions" / "s.jsonl"
-    for index in place.glob("index.db*"):
-        index.unlink()
+    without_index(place)
     log.write_bytes(log.read_bytes().replace(b'"value":"good"', b'"value":"bood"'))
     with clew.open(f"jsonl:///{place}") as store:
         (problem,) = store.verify().problems

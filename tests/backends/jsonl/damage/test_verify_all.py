@@ -10,6 +10,7 @@ import pytest
 
 import clew
 from clew.backends.sqlite import schema
+from tests.backends.jsonl.stores import without_index
 from tests.backends.sqlite.damage.pages import PAGE, flipped
 from tests.support.effort import spread
 
@@ -49,8 +50,7 @@ def test_a_damaged_line_is_named_by_file_and_line(place: Path, kind: str, index:
     )
     log.write_bytes(b"".join(lines))
     if index == "deleted":
-        for file in place.glob("index.db*"):
-            file.unlink()
+        without_index(place)
 
     named = f"line {number} of {log} is damaged"
     for _ in range(2):
@@ -81,9 +81,8 @@ def test_a_damaged_page_of_the_index_is_named_or_mended_at_once(place: Path) -> 
     connection.close()
     beside = {path.name: path.read_bytes() for path in place.glob("index.db-*")}
     silent = []
-    for name, page in spread(pages, 24):
-        for other in place.glob("index.db*"):
-            other.unlink()
+    for name, page in spread(pages, 24, quick=8):
+        without_index(place)
         noise = random.Random(page).randbytes(PAGE)
         index.write_bytes(file[: (page - 1) * PAGE] + noise + file[page * PAGE :])
         for kept, content in beside.items():

@@ -11,14 +11,8 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.errors import ClewError
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str = "s") -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
+from clew.testing.backend.base import user
+from tests.backends.jsonl.stores import said
 
 
 class Failing:

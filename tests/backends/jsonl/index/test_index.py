@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,15 +17,11 @@ from clew.core.conversation import sessions
 from clew.core.conversation.sessions import Changes
 from clew.core.engine.commit import Pending
 from clew.core.log.rows import SessionRow
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str = "s") -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
+from tests.backends.jsonl.stores import said, without_index
+from tests.support.children import Child
+from tests.support.effort import usually
 
 
 def fill(store: clew.Store) -> None:
@@ -53,11 +47,6 @@ def picture(store: clew.Store) -> list[object]:
     ]  # fmt: skip
 
 
-def remove(place: Path) -> None:
-    for file in place.glob("index.db*"):
-        file.unlink()
-
-
 def garble(place: Path) -> None:
     (place / "index.db").write_bytes(b"this is no database" * 1000)
     for end in ("-wal", "-shm"):
@@ -75,7 +64,7 @@ def zero_the_middle(place: Path) -> None:
     (place / "index.db").write_bytes(content)
 
 
-@pytest.mark.parametrize("harm", [remove, garble, cut, zero_the_middle])
+@pytest.mark.parametrize("harm", [without_index, garble, cut, zero_the_middle])
 def test_an_index_that_is_gone_or_damaged_comes_back_complete(
     fast_path: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -103,10 +92,10 @@ def test_an_index_deleted_under_a_living_process_comes_back(fast_path: Path) -> 
         fill(store)
         session = store.get("s")
         before = picture(store)
-        remove(place)
+        without_index(place)
         assert picture(store) == before
         session.append(user("more"))
-        remove(place)
+        without_index(place)
         session.append(user("and more"))
         assert said(store) == ["one", "two", "more", "and more"]
         with clew.open(f"jsonl:///{place}") as other:
@@ -177,7 +166,7 @@ def test_a_store_that_can_not_be_written_is_read(fast_path: Path) -> None:
         before = picture(store)
     for has_index in (True, False):
         if not has_index:
-            remove(place)
+            without_index(place)
         with clew.open(f"jsonl:///{place}", read_only=True) as store:
             assert picture(store) == before
             with pytest.raises(clew.errors.ReadOnlyError):
@@ -241,37 +230,32 @@ def test_a_directory_is_opened_as_what_it_holds(fast_path: Path) -> None:
     assert [file.name for file in full.iterdir()] == ["notes.txt"]
 
 
-WRITER = """
-import sys, clew
-place, id, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with clew.open(f"jsonl:///{place}") as store:
-    session = store.session(id)
-    for number in range(count):
-        session.append({"role": "user", "content": f"{sys.argv[4]} {number}"})
-"""
+def write_twenty(tell: object, place: Path, id: str, name: str) -> None:
+    with clew.open(f"jsonl:///{place}") as store:
+        session = store.session(id)
+        for number in range(20):
+            session.append(user(f"{name} {number}"))
 
 
 @pytest.mark.parametrize("ids", [("s", "s", "s"), ("a", "b", "c")])
 def test_processes_write_side_by_side(fast_path: Path, ids: tuple[str, ...]) -> None:
     """F-21, F-22: to one session and to several, all starting on a new store; nothing is lost."""
     place = fast_path / "store"
-    children = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(place), id, "20", f"w{number}"])
-        for number, id in enumerate(ids)
-    ]
-    assert [child.wait(60) for child in children] == [0, 0, 0]
-    remove(place)
+    children = [Child(write_twenty, place, id, f"w{number}") for number, id in enumerate(ids)]
+    assert [child.wait() for child in children] == [0, 0, 0]
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
         check_store(store)
         found = [text for id in set(ids) for text in said(store, id)]
-        assert sorted(found) == sorted(f"w{number} {n}" for number in range(3) for n in range(20))
+        assert sorted(map(str, found)) == sorted(f"w{number} {n}" for number in range(3) for n in range(20))
         for number in range(3):
-            mine = [text for text in found if text.startswith(f"w{number} ")]
+            mine = [text for text in found if str(text).startswith(f"w{number} ")]
             assert mine == [f"w{number} {n}" for n in range(20)]
 
 
 def test_thousands_of_sessions_are_listed(fast_path: Path) -> None:
     """By the index; reopening looks at each log's size only."""
+    many = usually(2_000, quick=400, thorough=2_000)
     place = fast_path / "store"
     backend = JsonlBackend(place, durability="process")
     with clew.Store(backend) as store:
@@ -281,13 +265,13 @@ def test_thousands_of_sessions_are_listed(fast_path: Path) -> None:
             now = 1_750_000_000_000_000 + number
             return Pending(lambda tx: sessions.create(tx, f"s{number:05}", nothing, now))
 
-        store._engine.committer.run_all([creating(number) for number in range(2_000)])
-        assert store.stats().sessions == 2_000
-        assert [info.id for info in store.list(limit=2)] == ["s01999", "s01998"]
-    remove(place)
+        store._engine.committer.run_all([creating(number) for number in range(many)])
+        assert store.stats().sessions == many
+        assert [info.id for info in store.list(limit=2)] == [f"s{many - 1:05}", f"s{many - 2:05}"]
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
-        assert store.stats().sessions == 2_000
-        assert [info.id for info in store.list(limit=2)] == ["s01999", "s01998"]
+        assert store.stats().sessions == many
+        assert [info.id for info in store.list(limit=2)] == [f"s{many - 1:05}", f"s{many - 2:05}"]
 
 
 def test_parent_and_child_of_a_fork_both_write(fast_path: Path) -> None:

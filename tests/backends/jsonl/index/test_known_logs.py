@@ -10,11 +10,9 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
+from tests.backends.jsonl.stores import without_index
 
 
 def scrub(place: Path) -> None:
@@ -181,8 +179,7 @@ def test_a_scrub_writes_what_the_log_says_and_not_what_the_index_says(fast_path:
 
     scrub(place)
 
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
         session = store.get("s")
         assert session.get_var("v") == "truth"
@@ -205,8 +202,7 @@ def test_a_scrub_removes_no_pack_that_the_logs_name(fast_path: Path) -> None:
 
     scrub(place)
 
-    for file in place.glob("index.db*"):
-        file.unlink()
+    without_index(place)
     with clew.open(f"jsonl:///{place}") as store:
         assert snapshot is not None
         store.restore(snapshot, fast_path / "back")

@@ -15,20 +15,13 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import ClewError
+from clew.testing.backend.base import user
 from clew.testing.chain import check_store
-
-
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
-def said(store: clew.Store, id: str = "s") -> list[str]:
-    return [message["content"] for message in store.get(id).messages()]
+from tests.backends.jsonl.stores import said, without_index
 
 
 def remove_index(backend: JsonlBackend) -> None:
-    for file in backend.layout.root.glob("index.db*"):
-        file.unlink()
+    without_index(backend.layout.root)
 
 
 def suspect_index(backend: JsonlBackend) -> None:

@@ -110,7 +110,7 @@ def test_s51_a_bad_value_in_any_column_costs_its_session_and_no_other(
             sql.SQL("SELECT sid FROM {} WHERE id = %s").format(sql.Identifier(schema, "sessions")),
             (HARMED.encode(),),
         ).fetchall()
-        for harm in spread(list(_harms(connection, schema, sid)), 6)[part::PARTS]:
+        for harm in spread(list(_harms(connection, schema, sid)), 6, quick=2)[part::PARTS]:
             if _put(connection, schema, harm):
                 with clew.open(emptied_postgres) as store:
                     now = look(store, tmp_path / "out")

@@ -138,6 +138,7 @@ def test_s33_a_search_path_of_the_owner_leads_to_none_of_his_functions(trap: Tra
     assert trap.caught() == []
 
 
+@pytest.mark.needs("pgbouncer")
 @pytest.mark.parametrize("options", ["", "?pgbouncer=1"])
 def test_s33_nor_does_it_behind_a_pooler_where_nothing_is_left_for_others(trap: Trap, options: str) -> None:
     """The sessions of the server are other clients' too: the path of theirs is as they find it elsewhere."""

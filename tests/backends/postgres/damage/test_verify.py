@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 import clew
+from tests.support.effort import spread
 
 GARBAGE = b"\xff\xfe\x00garbage\xc3"
 
@@ -53,7 +54,7 @@ def test_garbage_in_each_column_is_named(postgres_place: str, tmp_path: Path) ->
                 (schema,),
             ).fetchall()
             connection.commit()
-            for table, column, kind in columns:
+            for table, column, kind in spread(columns, len(columns), quick=9):
                 names = {"t": sql.Identifier(table), "c": sql.Identifier(column)}
                 row = connection.execute(
                     sql.SQL("SELECT ctid, {c} FROM {t} WHERE {c} IS NOT NULL ORDER BY ctid LIMIT 1").format(

@@ -20,10 +20,10 @@ from clew.errors import BackendUnavailableError, LeaseLostError, OutcomeUnknownE
 from clew.run import Run
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
-from tests.backends.postgres.servers.cluster import Cluster, NoServerError
+from tests.backends.postgres.servers.cluster import Cluster
 from tests.backends.postgres.servers.replica import Replica, wait_for_each_other
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.needs("PostgreSQL")
 
 
 @dataclass
@@ -38,13 +38,10 @@ class Story:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with ExitStack() as stack:
-        try:
-            primary = Cluster()
-            stack.callback(primary.remove)
-            primary.start()
-            replica = Replica(primary)
-        except NoServerError as exc:
-            pytest.skip(f"NOT TESTED, no PostgreSQL: {exc}")
+        primary = Cluster()
+        stack.callback(primary.remove)
+        primary.start()
+        replica = Replica(primary)
         stack.callback(replica.remove)
         replica.start()
         wait_for_each_other(primary, on=True)

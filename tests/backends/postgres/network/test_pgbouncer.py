@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,18 +11,21 @@ import pytest
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.testing.backend.base import said, say, user
-from tests.backends.postgres.servers.pooler import PROGRAM, pooler
+from tests.backends.postgres.servers.pooler import pooler
 
-pytestmark = pytest.mark.skipif(
-    not Path(PROGRAM).exists() and not os.environ.get("CI"), reason="NOT TESTED: no pgbouncer here"
-)
+pytestmark = pytest.mark.needs("pgbouncer")
+
+
+@pytest.fixture(scope="module")
+def through(postgres_url: str) -> Iterator[str]:
+    """The address of the same database through a pgbouncer that has three sessions for everybody."""
+    with pooler(postgres_url) as url:
+        yield url
 
 
 @pytest.fixture
-def pooled(emptied_postgres: str) -> Iterator[str]:
-    """The address of the same store through a pgbouncer that has three sessions for everybody."""
-    with pooler(emptied_postgres) as url:
-        yield url
+def pooled(through: str, emptied_postgres: str) -> str:
+    return f"{through}?{emptied_postgres.partition('?')[2]}"
 
 
 def use_much(url: str, **options: object) -> None:
@@ -80,7 +81,8 @@ def test_a_pooler_may_end_connections_that_idle(pooled: str) -> None:
         with psycopg.connect(backend.location.partition("?")[0], autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE usename = 'clew' AND pid <> pg_backend_pid() AND query LIKE '%%' || %s || '%%'",
+                " WHERE application_name <> 'tests' AND pid <> pg_backend_pid()"
+                " AND query LIKE '%%' || %s || '%%'",
                 (backend.database.schema.name,),
             )
         say(s, "b")

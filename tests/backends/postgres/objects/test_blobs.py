@@ -26,7 +26,8 @@ from clew.backends.postgres.scopes import sweep
 from clew.core.log import digest
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 from clew.testing.backend.objects import ObjectConformance, a_name
-from tests.backends.postgres.servers.object_server import SECRET, make_bucket, serving, use
+from tests.backends.postgres.servers.object_server import SECRET, locked
+from tests.support.waiting import until
 
 BIG = os.urandom(LARGE + 1)
 SMALL = os.urandom(LARGE)
@@ -181,8 +182,8 @@ def killed(url: str, bucket: str, step: str, pack: int) -> None:
     assert done.returncode == -signal.SIGKILL
     with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
         left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-        while connection.execute(left, (name,)).fetchone() != (0,):
-            pass  # the server has not noticed yet
+        # The server notices a moment later.
+        until(lambda: connection.execute(left, (name,)).fetchone() == (0,))
 
 
 def test_whoever_is_killed_between_put_and_commit_leaves_what_the_next_to_open_removes(
@@ -327,13 +328,11 @@ def test_a_server_that_can_not_be_reached_is_named(
 
 
 def test_keys_that_the_server_does_not_know_are_refused(
-    emptied_postgres: str, monkeypatch: pytest.MonkeyPatch
+    emptied_postgres: str, object_server: str, bucket: str
 ) -> None:
     """S-33: and are in no error."""
-    with serving(INITIAL_NO_AUTH_ACTION_COUNT="1") as address:
-        make_bucket(address, "locked")
-        use(monkeypatch, address)
-        assert "403" in told(emptied_postgres, "s3://locked/x")
+    with locked(object_server):
+        assert "403" in told(emptied_postgres, bucket)
 
 
 def test_a_store_opens_and_talks_while_the_object_store_is_down(

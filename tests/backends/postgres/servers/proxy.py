@@ -83,10 +83,10 @@ class Proxy:
     def close(self) -> None:
         # Closing alone does not wake the thread that waits in accept().
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join(5)
+        self._threads[0].join()
         self._listener.close()
         self.cut_all()
         for thread in self._threads[1:]:
-            thread.join(5)
+            thread.join()
         for one in self._open:
             one.close()

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
-
 import psycopg
 
-from tests.backends.postgres.servers.cluster import SETTINGS, Cluster, _demotion, find_programs, free_port
+from tests.backends.postgres.servers.cluster import Cluster
 
 
 class Replica(Cluster):
     """A hot standby, made from a running server."""
 
     def __init__(self, primary: Cluster) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="clew-pg-"))
-        self.data = self.home / "data"
-        self.port = free_port()
-        self._as = _demotion()
-        self._programs = find_programs()
-        self._settings = dict(SETTINGS)
-        self._server = None
-        if self._as:
-            os.chown(self.home, self._as["user"], self._as["group"])
-        self._run("pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "clew",
-                  "-D", str(self.data), "-R", "-X", "stream", "-c", "fast", "--no-sync")  # fmt: skip
+        self._primary = primary
+        super().__init__()
+
+    def _make_data(self) -> None:
+        self._call("pg_basebackup", "-h", "127.0.0.1", "-p", str(self._primary.port), "-U", "clew",
+                   "-D", str(self.data), "-R", "-X", "stream", "-c", "fast", "--no-sync")  # fmt: skip
 
     def promote(self) -> None:
-        self._run("pg_ctl", "promote", "-w", "-D", str(self.data))
+        self._call("pg_ctl", "promote", "-w", "-D", str(self.data))
 
     def leave(self) -> None:
         """Follow no more: what the other server commits from now on, it has alone."""

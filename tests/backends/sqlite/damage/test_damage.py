@@ -26,7 +26,7 @@ from tests.support.effort import spread, usually
 
 VICTIM = 2
 """The session whose entry is damaged; at position 21."""
-MOST = 30
+QUICK, MOST = 12, 30
 """Places of damage in each test, of hundreds; a thorough run takes all."""
 
 
@@ -67,7 +67,7 @@ def test_p7_a_flipped_bit_in_a_message_is_found_on_read_and_costs_that_entry_alo
     name = f"s{VICTIM}"
     victim = written[name][21]
     wrong: dict[int, str] = {}
-    for bit in spread(range(cell.body * 8, (cell.start + cell.size) * 8, 11), MOST):
+    for bit in spread(range(cell.body * 8, (cell.start + cell.size) * 8, 11), MOST, quick=QUICK):
         place.write_bytes(flipped(file, bit))
         reading = read_everything(place, written)
         problems = [*reading.leaks, *reading.altered]
@@ -93,7 +93,7 @@ def test_p7_a_flipped_bit_in_the_other_columns_of_an_entry_never_comes_back_as_d
     _, file, written = sound
     cell = find_cell(file, b'"' + text(VICTIM, 21).encode())
     wrong: dict[int, str] = {}
-    for bit in spread(range(cell.start * 8, cell.body * 8, 3), MOST):
+    for bit in spread(range(cell.start * 8, cell.body * 8, 3), MOST, quick=QUICK):
         place.write_bytes(flipped(file, bit))
         reading = read_everything(place, written)
         if problems := [*reading.leaks, *reading.altered]:
@@ -144,7 +144,7 @@ def test_p6_a_damaged_overflow_page_costs_one_entry(sound: Sound, place: Path) -
     path, file, written = sound
     overflow = [number for number, name, kind in pages_of(path) if (name, kind) == ("entries", "overflow")]
     wrong = {}
-    for page in spread(overflow[::4], MOST):
+    for page in spread(overflow[::4], MOST, quick=QUICK):
         place.write_bytes(_damaged(file, page, "zeroed", [0, 0]))
         reading = read_everything(place, written)
         lost = sum(len(written[name]) - len(reading.kept[name]) for name in written)
@@ -163,7 +163,7 @@ def test_p7_whatever_page_is_damaged_errors_are_ours_and_nothing_altered_is_retu
     wrong = {}
     pages = [page for page in pages_of(path) if page[0] > 1]
     one_of_each = {(name, kind): (number, name, kind) for number, name, kind in pages}
-    for number, name, kind in {*one_of_each.values(), *spread(pages, MOST)}:
+    for number, name, kind in {*one_of_each.values(), *spread(pages, MOST, quick=QUICK)}:
         place.write_bytes(_damaged(file, number, how, [0, 0]))
         reading = read_everything(place, written)
         if reading.leaks or reading.altered:
@@ -179,7 +179,9 @@ def test_p7_whatever_bit_is_flipped_errors_are_ours_and_no_entry_comes_back_alte
     entries = {number for number, name, _ in pages_of(path) if name == "entries"}
     choose = random.Random(12)
     wrong = {}
-    for bit in (choose.randrange(PAGE * 8, len(file) * 8) for _ in range(usually(80, thorough=250))):
+    for bit in (
+        choose.randrange(PAGE * 8, len(file) * 8) for _ in range(usually(80, quick=30, thorough=250))
+    ):
         place.write_bytes(flipped(file, bit))
         reading = read_everything(place, written)
         page = bit // 8 // PAGE + 1

@@ -12,7 +12,7 @@ import pytest
 import clew
 from tests.backends.sqlite.children import prepare_store
 from tests.faults.crash.common import message, texts
-from tests.faults.requirements import NOBODY, needs_root
+from tests.faults.requirements import NOBODY
 
 BESIDE = ["-wal", "-shm", "-journal"]
 PRECIOUS = "precious\n" * 100
@@ -129,7 +129,7 @@ def test_s06_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
         clew.open(tmp_path / "a.db")
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o1775])
 @pytest.mark.parametrize("on_the_way", [False, True], ids=["the file", "a directory on the way"])
 def test_s06_a_link_of_another_user_in_a_public_directory_is_not_followed(
@@ -150,7 +150,7 @@ def test_s06_a_link_of_another_user_in_a_public_directory_is_not_followed(
     assert store.read_bytes() == content
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_link_of_another_user_in_a_directory_that_is_theirs_is_followed(store: Path) -> None:
     theirs = store.parent.parent / "theirs"
     theirs.mkdir(mode=0o755)
@@ -161,7 +161,7 @@ def test_s06_a_link_of_another_user_in_a_directory_that_is_theirs_is_followed(st
         assert opened.location == str(store)
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_s06_a_store_of_another_user_in_a_public_directory_is_read_and_not_written(store: Path) -> None:
     public = store.parent.parent / "public"
     public.mkdir()
@@ -177,7 +177,7 @@ def test_s06_a_store_of_another_user_in_a_public_directory_is_read_and_not_writt
         assert len(texts(opened.get("s"))) == 10
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("end", BESIDE)
 def test_s06_a_file_of_another_user_beside_a_store_is_refused(store: Path, end: str) -> None:
     """A log of somebody else would be read as a part of the store."""

@@ -63,6 +63,7 @@ def test_s56_p16_a_context_holds_what_fits_its_budget(bomb: clew.Session) -> Non
 
 
 def test_s56_p16_verify_and_copy_hold_a_page_of_bytes(bomb: clew.Session, tmp_path: Path) -> None:
+    """A second: every body is unpacked, and Python counts each byte."""
     with clew.open(tmp_path / "bomb.db", read_only=True) as store:
         assert peak(lambda: store.verify(full=True)) < MOST
         assert peak(lambda: store.search("nothing")) < MOST

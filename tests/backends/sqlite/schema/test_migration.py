@@ -18,7 +18,6 @@ from clew.files.objects.store import ObjectReader, ObjectWriter
 from tests.backends.sqlite.failing_calls import kill_migrations
 from tests.backends.sqlite.schema.next_schema import TEXTS, plan_step, store_of_today, version_of
 from tests.faults.crash.common import chain_of, message, texts
-from tests.faults.requirements import needs_strace
 from tests.support.children import call
 
 
@@ -85,13 +84,13 @@ def test_p21_work_goes_on_in_a_migrated_store(path: Path) -> None:
         assert [line for info in store.list() for line in chain_of(store.get(info.id))] == []
 
 
-@needs_strace
+@pytest.mark.needs("strace")
 @pytest.mark.parametrize("kind", ["new", "step"])
 @pytest.mark.parametrize(("syscall", "every"), [("fdatasync", 1), ("pwrite64", 4)])
 def test_p21_a_killed_migration_leaves_the_old_or_the_new_schema_and_can_be_finished(
     tmp_path: Path, kind: str, syscall: str, every: int
 ) -> None:
-    result = call(kill_migrations, str(tmp_path), kind, syscall, every, timeout=100)
+    result = call(kill_migrations, str(tmp_path), kind, syscall, every)
 
     assert result["wrong"] == {}
     assert result["old"] > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
@@ -13,6 +12,7 @@ from clew.core.messages.repair import repair
 from clew.core.messages.search_text import ROLES, searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import Message, odd_messages
+from tests.support.rows import each_named_row, each_row
 
 CALL = {"function_call": {"id": "c1", "name": "look_up", "args": {"bird": "heron"}}}
 RESULT = {"function_response": {"id": "c1", "name": "look_up", "response": {"result": "kingfisher"}}}
@@ -30,27 +30,24 @@ def event(author: str, role: str | None = None, *parts: Any, **more: Any) -> Mes
     }
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "role", "human"),
-    [
-        pytest.param(event("user", "user", {"text": "hi"}), "user", True, id="a person"),
-        pytest.param(event("birds", "model", {"text": "hello"}), "assistant", False, id="an agent"),
-        pytest.param(event("birds", "model", CALL), "assistant", False, id="a call"),
-        pytest.param(event("birds", "user", RESULT), "tool", False, id="a result"),
-        pytest.param(event("user", "user", RESULT), "tool", False, id="a result that a person brings"),
-        pytest.param(event("user", "user", RESULT, {"text": "so"}), "user", True, id="a result and words"),
-        pytest.param(event("user"), "other", False, id="a person changes the state"),
-        pytest.param(event("birds"), "assistant", False, id="an agent changes the state"),
-        pytest.param(
-            event("user", input_transcription={"text": "hi", "finished": True}), "user", True, id="speech"
-        ),
-        pytest.param(
+    {
+        "a person": (event("user", "user", {"text": "hi"}), "user", True),
+        "an agent": (event("birds", "model", {"text": "hello"}), "assistant", False),
+        "a call": (event("birds", "model", CALL), "assistant", False),
+        "a result": (event("birds", "user", RESULT), "tool", False),
+        "a result that a person brings": (event("user", "user", RESULT), "tool", False),
+        "a result and words": (event("user", "user", RESULT, {"text": "so"}), "user", True),
+        "a person changes the state": (event("user"), "other", False),
+        "an agent changes the state": (event("birds"), "assistant", False),
+        "speech": (event("user", input_transcription={"text": "hi", "finished": True}), "user", True),
+        "as a server sends it": (
             {"invocationId": "e", "author": "user", "content": {"parts": [{"text": "hi"}]}},
             "user",
             True,
-            id="as a server sends it",
         ),
-    ],
+    },
 )
 def test_the_author_and_the_parts_tell_who_speaks(message: Message, role: str, human: bool) -> None:
     assert dialect_of(message).name == "adk"
@@ -58,7 +55,7 @@ def test_the_author_and_the_parts_tell_who_speaks(message: Message, role: str, h
     assert is_user_turn(message) is human
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"author": "user", "content": "a remark"},

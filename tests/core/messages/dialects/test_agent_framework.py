@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from clew.core.messages.repair import repair
 from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import odd_messages
+from tests.support.rows import each_named_row, each_row
 
 CALL = {"type": "function_call", "call_id": "c", "name": "look_up", "arguments": {"bird": "heron"}}
 RESULT = {
@@ -35,17 +35,17 @@ def text(words: str) -> dict[str, Any]:
 THOUGHT = {"type": "text_reasoning", "text": "hm"}
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "role", "said"),
-    [
-        pytest.param(says("user", text("hi")), "user", "hi", id="a user"),
-        pytest.param(says("user", PICTURE), "user", "", id="a picture"),
-        pytest.param(says("system", text("be brief")), "system", "be brief", id="system"),
-        pytest.param(says("assistant", THOUGHT, text("yes")), "assistant", "yes", id="a thought"),
-        pytest.param(says("assistant", CALL), "assistant", "", id="a call"),
-        pytest.param(says("tool", RESULT), "tool", "", id="a result"),
-        pytest.param(says("assistant"), "assistant", "", id="nothing"),
-    ],
+    {
+        "a user": (says("user", text("hi")), "user", "hi"),
+        "a picture": (says("user", PICTURE), "user", ""),
+        "system": (says("system", text("be brief")), "system", "be brief"),
+        "a thought": (says("assistant", THOUGHT, text("yes")), "assistant", "yes"),
+        "a call": (says("assistant", CALL), "assistant", ""),
+        "a result": (says("tool", RESULT), "tool", ""),
+        "nothing": (says("assistant"), "assistant", ""),
+    },
 )
 def test_who_speaks_and_what_is_said(message: dict[str, Any], role: str, said: str) -> None:
     assert dialect_of(message).name == "agent-framework"
@@ -53,7 +53,7 @@ def test_who_speaks_and_what_is_said(message: dict[str, Any], role: str, said: s
     assert is_user_turn(message) == (role == "user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},

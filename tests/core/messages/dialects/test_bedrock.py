@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
@@ -13,6 +12,7 @@ from clew.core.messages.repair import repair
 from clew.core.messages.search_text import ROLES, searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import Message, odd_messages
+from tests.support.rows import each_named_row, each_row
 
 CALL = {"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {"bird": "heron"}}}
 RESULT = {"toolResult": {"toolUseId": "c1", "status": "success", "content": [{"text": "kingfisher"}]}}
@@ -30,25 +30,25 @@ def record(message: Message, redacted: Message | None = None) -> Message:
     return {"message": message, "message_id": 0, "redact_message": redacted, **times}
 
 
-SPEAKERS = [
-    pytest.param(plain("user", {"text": "hi"}), "user", True, id="a person"),
-    pytest.param(plain("assistant", {"text": "hello"}), "assistant", False, id="a model"),
-    pytest.param(plain("assistant", {"text": "let me see"}, CALL), "assistant", False, id="a call"),
-    pytest.param(plain("user", RESULT), "tool", False, id="a result"),
-    pytest.param(plain("user", RESULT, {"text": "so"}), "user", True, id="a result and words"),
-    pytest.param(plain("user", IMAGE), "user", True, id="an image"),
-    pytest.param(plain("user", {"guardContent": {"text": {"text": "hi"}}}), "user", True, id="guarded words"),
-]
+SPEAKERS = {
+    "a person": (plain("user", {"text": "hi"}), "user", True),
+    "a model": (plain("assistant", {"text": "hello"}), "assistant", False),
+    "a call": (plain("assistant", {"text": "let me see"}, CALL), "assistant", False),
+    "a result": (plain("user", RESULT), "tool", False),
+    "a result and words": (plain("user", RESULT, {"text": "so"}), "user", True),
+    "an image": (plain("user", IMAGE), "user", True),
+    "guarded words": (plain("user", {"guardContent": {"text": {"text": "hi"}}}), "user", True),
+}
 
 
-@pytest.mark.parametrize(("message", "role", "human"), SPEAKERS)
+@each_named_row(("message", "role", "human"), SPEAKERS)
 def test_the_role_and_the_blocks_tell_who_speaks(message: Message, role: str, human: bool) -> None:
     assert (dialect_of(message).name, dialect_of(record(message)).name) == ("bedrock", "strands")
     assert (role_of(message), role_of(record(message))) == (role, role)
     assert (is_user_turn(message), is_user_turn(record(message))) == (human, human)
 
 
-@pytest.mark.parametrize("wrap", [dict, record], ids=["bedrock", "strands"])
+@each_row("wrap", [dict, record])
 def test_words_calls_and_results_are_told_apart(wrap: Any) -> None:
     asked = wrap(plain("assistant", THOUGHT, {"text": "let me see"}, CALL))
     answered = wrap(plain("user", RESULT))
@@ -88,7 +88,7 @@ def test_messages_of_others_are_left_to_them() -> None:
     assert dialect_of(line).name == "claude-code"
 
 
-@pytest.mark.parametrize("wrap", [dict, record], ids=["bedrock", "strands"])
+@each_row("wrap", [dict, record])
 def test_people_see_all_of_a_message(wrap: Any) -> None:
     error = {"toolResult": {"toolUseId": "c2", "status": "error", "content": [{"json": {"why": "gone"}}]}}
     document = {"document": {"name": "birds", "format": "pdf", "source": {"location": {"uri": "s3://b/k"}}}}
@@ -107,7 +107,7 @@ def test_people_see_all_of_a_message(wrap: Any) -> None:
     assert file.media.url == "s3://b/k"
 
 
-@pytest.mark.parametrize("wrap", [dict, record], ids=["bedrock", "strands"])
+@each_row("wrap", [dict, record])
 def test_a_call_without_a_result_gets_one_for_the_model(wrap: Any) -> None:
     history = [wrap(plain("user", {"text": "hi"})), wrap(plain("assistant", CALL))]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from clew.core.messages.repair import repair
 from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import odd_messages, text_block, thinking, tool_result, tool_use
+from tests.support.rows import each_row
 
 Line = dict[str, Any]
 
@@ -28,7 +28,7 @@ def line(role: str, content: Any, **more: Any) -> Line:
     return {"type": role, "message": {"role": role, "content": content}, **around, **more}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "role", "human"),
     [
         (line("user", "hi"), "user", True),
@@ -66,7 +66,7 @@ def test_what_is_said_and_called_is_that_of_the_message_inside() -> None:
     assert [call.id for call in results_of(answered)] == ["c1"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"type": "user", "message": {"content": "hi"}},
@@ -96,7 +96,7 @@ def test_a_line_is_shown_as_its_message() -> None:
     assert [block.name for block in shown if block.kind == "call"] == ["look_up"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("record", "note"),
     [
         (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,89 +33,68 @@ from tests.core.messages.histories import (
     tool_result,
     tool_use,
 )
+from tests.support.rows import each_named_row, each_row
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
-
-
-def named(cases: dict[str, Any]) -> Any:
-    return [pytest.param(*values, id=name) for name, values in cases.items()]
 
 
 # ── Roles and turns ───────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "role", "human"),
-    named(
-        {
-            "chat user": (says("user", "hi"), "user", True),
-            "chat blank user": (says("user", " \n"), "user", False),
-            "chat user without content": ({"role": "user"}, "user", False),
-            "chat assistant": (says("assistant", "hi"), "assistant", False),
-            "chat calls": (chat_call("a"), "assistant", False),
-            "chat tool": (chat_result("a"), "tool", False),
-            "chat function": ({"role": "function", "name": "f", "content": "1"}, "tool", False),
-            "chat system": (says("system", "be brief"), "system", False),
-            "chat developer": (says("developer", "be brief"), "system", False),
-            "chat image": (
-                blocks("user", {"type": "image_url", "image_url": {"url": "data:"}}),
-                "user",
-                True,
-            ),
-            "chat recording": (blocks("user", {"type": "input_audio", "input_audio": {}}), "user", True),
-            "ollama image": ({"role": "user", "content": "", "images": ["iVBO"]}, "user", True),
-            "responses user": (item_says("user", "hi"), "user", True),
-            "responses file": (
-                {"type": "message", "role": "user", "content": [{"type": "input_file", "file_id": "f"}]},
-                "user",
-                True,
-            ),
-            "responses assistant": (item_says("assistant", "hi"), "assistant", False),
-            "responses call": (item_call("a"), "assistant", False),
-            "responses output": (item_result("a"), "tool", False),
-            "responses search": ({"type": "web_search_call", "id": "ws"}, "assistant", False),
-            "responses reasoning": (reasoning(), "assistant", False),
-            "responses reference": ({"type": "item_reference", "id": "x"}, "other", False),
-            "anthropic user": (blocks("user", text_block("hi")), "user", True),
-            "anthropic image": (blocks("user", IMAGE), "user", True),
-            "anthropic document": (blocks("user", {"type": "document", "source": {}}), "user", True),
-            "anthropic results": (blocks("user", tool_result("a"), tool_result("b")), "tool", False),
-            "anthropic results, blank text": (
-                blocks("user", tool_result("a"), text_block(" ")),
-                "tool",
-                False,
-            ),
-            "anthropic results and words": (
-                blocks("user", tool_result("a"), text_block("and?")),
-                "user",
-                True,
-            ),
-            "anthropic results and image": (blocks("user", tool_result("a"), IMAGE), "user", True),
-            "anthropic calls": (blocks("assistant", thinking(), tool_use("a")), "assistant", False),
-            "anthropic response as received": (
-                {"type": "message", "id": "msg_1", **blocks("assistant", tool_use("a"))},
-                "assistant",
-                False,
-            ),
-            "ggcode results": (blocks("user", gg_result("a")), "tool", False),
-            "ggcode calls": (blocks("assistant", gg_use("a")), "assistant", False),
-            "gemini user": (parts("user", {"text": "hi"}), "user", True),
-            "gemini user without role": ({"parts": [{"text": "hi"}]}, "user", True),
-            "gemini image": (parts("user", {"inlineData": {"data": "iVBO"}}), "user", True),
-            "gemini model": (parts("model", {"text": "hi"}), "assistant", False),
-            "gemini calls without role": ({"parts": [function_call("f")]}, "assistant", False),
-            "gemini results": (parts("user", function_response("f")), "tool", False),
-            "gemini results, old role": (parts("function", function_response("f")), "tool", False),
-            "gemini results and words": (
-                parts("user", function_response("f"), {"text": "and?"}),
-                "user",
-                True,
-            ),
-            "typed parts": (parts("user", text_block("hi")), "user", True),
-            "private": ({"kind": "marker"}, "other", False),
-            "nothing": ({}, "other", False),
-        }
-    ),
+    {
+        "chat user": (says("user", "hi"), "user", True),
+        "chat blank user": (says("user", " \n"), "user", False),
+        "chat user without content": ({"role": "user"}, "user", False),
+        "chat assistant": (says("assistant", "hi"), "assistant", False),
+        "chat calls": (chat_call("a"), "assistant", False),
+        "chat tool": (chat_result("a"), "tool", False),
+        "chat function": ({"role": "function", "name": "f", "content": "1"}, "tool", False),
+        "chat system": (says("system", "be brief"), "system", False),
+        "chat developer": (says("developer", "be brief"), "system", False),
+        "chat image": (blocks("user", {"type": "image_url", "image_url": {"url": "data:"}}), "user", True),
+        "chat recording": (blocks("user", {"type": "input_audio", "input_audio": {}}), "user", True),
+        "ollama image": ({"role": "user", "content": "", "images": ["iVBO"]}, "user", True),
+        "responses user": (item_says("user", "hi"), "user", True),
+        "responses file": (
+            {"type": "message", "role": "user", "content": [{"type": "input_file", "file_id": "f"}]},
+            "user",
+            True,
+        ),
+        "responses assistant": (item_says("assistant", "hi"), "assistant", False),
+        "responses call": (item_call("a"), "assistant", False),
+        "responses output": (item_result("a"), "tool", False),
+        "responses search": ({"type": "web_search_call", "id": "ws"}, "assistant", False),
+        "responses reasoning": (reasoning(), "assistant", False),
+        "responses reference": ({"type": "item_reference", "id": "x"}, "other", False),
+        "anthropic user": (blocks("user", text_block("hi")), "user", True),
+        "anthropic image": (blocks("user", IMAGE), "user", True),
+        "anthropic document": (blocks("user", {"type": "document", "source": {}}), "user", True),
+        "anthropic results": (blocks("user", tool_result("a"), tool_result("b")), "tool", False),
+        "anthropic results, blank text": (blocks("user", tool_result("a"), text_block(" ")), "tool", False),
+        "anthropic results and words": (blocks("user", tool_result("a"), text_block("and?")), "user", True),
+        "anthropic results and image": (blocks("user", tool_result("a"), IMAGE), "user", True),
+        "anthropic calls": (blocks("assistant", thinking(), tool_use("a")), "assistant", False),
+        "anthropic response as received": (
+            {"type": "message", "id": "msg_1", **blocks("assistant", tool_use("a"))},
+            "assistant",
+            False,
+        ),
+        "ggcode results": (blocks("user", gg_result("a")), "tool", False),
+        "ggcode calls": (blocks("assistant", gg_use("a")), "assistant", False),
+        "gemini user": (parts("user", {"text": "hi"}), "user", True),
+        "gemini user without role": ({"parts": [{"text": "hi"}]}, "user", True),
+        "gemini image": (parts("user", {"inlineData": {"data": "iVBO"}}), "user", True),
+        "gemini model": (parts("model", {"text": "hi"}), "assistant", False),
+        "gemini calls without role": ({"parts": [function_call("f")]}, "assistant", False),
+        "gemini results": (parts("user", function_response("f")), "tool", False),
+        "gemini results, old role": (parts("function", function_response("f")), "tool", False),
+        "gemini results and words": (parts("user", function_response("f"), {"text": "and?"}), "user", True),
+        "typed parts": (parts("user", text_block("hi")), "user", True),
+        "private": ({"kind": "marker"}, "other", False),
+        "nothing": ({}, "other", False),
+    },
 )
 def test_who_speaks_and_whether_it_is_a_human(message: Message, role: str, human: bool) -> None:
     assert role_of(message) == role
@@ -127,29 +104,27 @@ def test_who_speaks_and_whether_it_is_a_human(message: Message, role: str, human
 # ── Text ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "text"),
-    named(
-        {
-            "chat": (says("user", "hi"), "hi"),
-            "chat parts": (blocks("user", text_block("a"), IMAGE, text_block("b")), "a\nb"),
-            "chat refusal": (blocks("assistant", {"type": "refusal", "refusal": "no"}), "no"),
-            "chat tool output": (chat_result("a", "secret"), ""),
-            "chat calls": (chat_call("a", text="let me see"), "let me see"),
-            "responses": (item_says("assistant", "hi"), "hi"),
-            "responses output": (item_result("a"), ""),
-            "responses reasoning": (reasoning(), ""),
-            "anthropic": (blocks("assistant", thinking(), text_block("hi"), tool_use("a")), "hi"),
-            "anthropic results": (blocks("user", tool_result("a", "secret")), ""),
-            "ggcode": (blocks("assistant", text_block("hi"), gg_use("a")), "hi"),
-            "gemini": (
-                parts("model", {"text": "hmm", "thought": True}, {"text": "hi"}, function_call("f")),
-                "hi",
-            ),
-            "typed parts": (parts("user", text_block("hi")), "hi"),
-            "private": ({"kind": "marker", "text": "x"}, ""),
-        }
-    ),
+    {
+        "chat": (says("user", "hi"), "hi"),
+        "chat parts": (blocks("user", text_block("a"), IMAGE, text_block("b")), "a\nb"),
+        "chat refusal": (blocks("assistant", {"type": "refusal", "refusal": "no"}), "no"),
+        "chat tool output": (chat_result("a", "secret"), ""),
+        "chat calls": (chat_call("a", text="let me see"), "let me see"),
+        "responses": (item_says("assistant", "hi"), "hi"),
+        "responses output": (item_result("a"), ""),
+        "responses reasoning": (reasoning(), ""),
+        "anthropic": (blocks("assistant", thinking(), text_block("hi"), tool_use("a")), "hi"),
+        "anthropic results": (blocks("user", tool_result("a", "secret")), ""),
+        "ggcode": (blocks("assistant", text_block("hi"), gg_use("a")), "hi"),
+        "gemini": (
+            parts("model", {"text": "hmm", "thought": True}, {"text": "hi"}, function_call("f")),
+            "hi",
+        ),
+        "typed parts": (parts("user", text_block("hi")), "hi"),
+        "private": ({"kind": "marker", "text": "x"}, ""),
+    },
 )
 def test_the_text_is_what_was_said(message: Message, text: str) -> None:
     assert text_of(message) == text
@@ -158,60 +133,54 @@ def test_the_text_is_what_was_said(message: Message, text: str) -> None:
 # ── Calls and results ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "calls", "results"),
-    named(
-        {
-            "chat": (chat_call("a", "b"), [("a", "run"), ("b", "run")], []),
-            "chat custom tool": (
-                {
-                    "role": "assistant",
-                    "tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "sql", "input": ""}}],
-                },
-                [("a", "sql")],
-                [],
-            ),
-            "chat legacy": (
-                {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
-                [(None, "f")],
-                [],
-            ),
-            "chat result": (chat_result("a"), [], [("a", None)]),
-            "chat without calls": ({"role": "assistant", "content": "hi", "tool_calls": None}, [], []),
-            "responses": (item_call("a"), [("a", "run")], []),
-            "responses result": (item_result("a"), [], [("a", None)]),
-            "responses hosted search": (
-                {"type": "tool_search_call", "id": "ts", "call_id": None, "execution": "server"},
-                [],
-                [],
-            ),
-            "anthropic": (blocks("assistant", thinking(), tool_use("a")), [("a", "run")], []),
-            "anthropic result": (blocks("user", tool_result("a"), text_block("b")), [], [("a", None)]),
-            "anthropic server tool": (
-                blocks("assistant", search("s"), search_result("s")),
-                [("s", "web_search")],
-                [("s", None)],
-            ),
-            "anthropic call in the user's mouth": (blocks("user", tool_use("a")), [], []),
-            "ggcode": (blocks("assistant", gg_use("a")), [("a", "run")], []),
-            "ggcode result": (blocks("user", gg_result("a")), [], [("a", None)]),
-            "gemini": (
-                parts("model", function_call("f"), function_call("g", "1")),
-                [(None, "f"), ("1", "g")],
-                [],
-            ),
-            "gemini snake case": (
-                parts("user", {"function_response": {"name": "f", "response": {}}}),
-                [],
-                [(None, "f")],
-            ),
-            "calls written twice": (
-                {**chat_call("a"), "content": [tool_use("a")]},
-                [("a", "run")],
-                [],
-            ),
-        }
-    ),
+    {
+        "chat": (chat_call("a", "b"), [("a", "run"), ("b", "run")], []),
+        "chat custom tool": (
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "sql", "input": ""}}],
+            },
+            [("a", "sql")],
+            [],
+        ),
+        "chat legacy": (
+            {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
+            [(None, "f")],
+            [],
+        ),
+        "chat result": (chat_result("a"), [], [("a", None)]),
+        "chat without calls": ({"role": "assistant", "content": "hi", "tool_calls": None}, [], []),
+        "responses": (item_call("a"), [("a", "run")], []),
+        "responses result": (item_result("a"), [], [("a", None)]),
+        "responses hosted search": (
+            {"type": "tool_search_call", "id": "ts", "call_id": None, "execution": "server"},
+            [],
+            [],
+        ),
+        "anthropic": (blocks("assistant", thinking(), tool_use("a")), [("a", "run")], []),
+        "anthropic result": (blocks("user", tool_result("a"), text_block("b")), [], [("a", None)]),
+        "anthropic server tool": (
+            blocks("assistant", search("s"), search_result("s")),
+            [("s", "web_search")],
+            [("s", None)],
+        ),
+        "anthropic call in the user's mouth": (blocks("user", tool_use("a")), [], []),
+        "ggcode": (blocks("assistant", gg_use("a")), [("a", "run")], []),
+        "ggcode result": (blocks("user", gg_result("a")), [], [("a", None)]),
+        "gemini": (
+            parts("model", function_call("f"), function_call("g", "1")),
+            [(None, "f"), ("1", "g")],
+            [],
+        ),
+        "gemini snake case": (
+            parts("user", {"function_response": {"name": "f", "response": {}}}),
+            [],
+            [(None, "f")],
+        ),
+        "calls written twice": ({**chat_call("a"), "content": [tool_use("a")]}, [("a", "run")], []),
+    },
 )
 def test_calls_and_results_are_found(
     message: Message, calls: list[tuple[str | None, str]], results: list[tuple[str | None, str]]
@@ -269,7 +238,7 @@ GRAPHEMES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "limit", "expected"),
     [
         ("hello", 5, "hello"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.dialects.langchain import LANGCHAIN
 from clew.core.messages.search_text import searched_text
 from clew.core.messages.tool_calls import is_reasoning_only
 from clew.exporters.blocks import blocks_of
+from tests.support.rows import each_row
 
 CALL = {"name": "look_up", "args": {"bird": "heron"}, "id": "c1", "type": "tool_call"}
 HUMAN: dict[str, Any] = {"type": "human", "content": "where is it", "id": "1"}
@@ -27,7 +26,7 @@ BLOCKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "role", "human"),
     [
         (HUMAN, "user", True),
@@ -50,7 +49,7 @@ def test_who_speaks(message: dict[str, Any], role: str, human: bool) -> None:
     assert is_user_turn(message) is human
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"type": "human"},

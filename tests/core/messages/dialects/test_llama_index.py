@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from clew.core.messages.dialects.llama_index import LLAMA_INDEX
 from clew.core.messages.search_text import searched_text
 from clew.core.messages.tool_calls import is_reasoning_only
 from clew.exporters.blocks import blocks_of
+from tests.support.rows import each_row
 
 
 def message(role: str, *blocks: Any, **extra: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ IMAGE = {"block_type": "image", "image": "iVBO", "path": None, "url": None, "ima
 LEGACY = {"id": "c-2", "type": "function", "function": {"name": "find", "arguments": '{"what": "egret"}'}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("role", "expected"),
     [
         ("user", "user"),
@@ -55,7 +55,7 @@ def test_roles(role: str, expected: str) -> None:
     assert is_user_turn(message(role, text("hi"))) is (role == "user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         {"role": "user", "blocks": []},
@@ -64,7 +64,6 @@ def test_roles(role: str, expected: str) -> None:
         {"role": ["user"], "additional_kwargs": {}, "blocks": []},
         {"role": "somebody", "additional_kwargs": {}, "blocks": []},
     ],
-    ids=["no kwargs", "text for blocks", "list for kwargs", "list for a role", "unknown role"],
 )
 def test_other_shapes_are_not_claimed(other: dict[str, Any]) -> None:
     assert dialect_of(other) is not LLAMA_INDEX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from clew.core.messages.repair import repair
 from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import odd_messages
+from tests.support.rows import each_named_row, each_row
 
 CALL = {"part_kind": "tool-call", "tool_name": "look_up", "args": {"bird": "heron"}, "tool_call_id": "c"}
 RESULT = {
@@ -38,39 +38,36 @@ def part(kind: str, content: Any) -> dict[str, Any]:
     return {"content": content, "part_kind": kind}
 
 
-@pytest.mark.parametrize(
+@each_named_row(
     ("message", "role", "text"),
-    [
-        pytest.param(request(part("user-prompt", "hi")), "user", "hi", id="a user"),
-        pytest.param(request(part("user-prompt", ["a", PICTURE])), "user", "a", id="words and a picture"),
-        pytest.param(request(part("user-prompt", [PICTURE])), "user", "", id="a picture alone"),
-        pytest.param(
+    {
+        "a user": (request(part("user-prompt", "hi")), "user", "hi"),
+        "words and a picture": (request(part("user-prompt", ["a", PICTURE])), "user", "a"),
+        "a picture alone": (request(part("user-prompt", [PICTURE])), "user", ""),
+        "text with metadata": (
             request(part("user-prompt", [{"kind": "text-content", "content": "marked"}])),
             "user",
             "marked",
-            id="text with metadata",
         ),
-        pytest.param(
+        "a system prompt before the user": (
             request(part("system-prompt", "be brief"), part("user-prompt", "hi")),
             "user",
             "hi",
-            id="a system prompt before the user",
         ),
-        pytest.param(request(part("system-prompt", "be brief")), "system", "be brief", id="system alone"),
-        pytest.param(request(RESULT), "tool", "", id="a result"),
-        pytest.param(request(RESULT, part("user-prompt", "and?")), "user", "and?", id="a result and a word"),
-        pytest.param(request(part("retry-feedback", "no")), "other", "", id="feedback of the framework"),
-        pytest.param(response(part("text", "yes")), "assistant", "yes", id="an answer"),
-        pytest.param(response(part("thinking", "hm"), part("text", "yes")), "assistant", "yes", id="thought"),
-        pytest.param(response(CALL), "assistant", "", id="a call"),
-        pytest.param(
+        "system alone": (request(part("system-prompt", "be brief")), "system", "be brief"),
+        "a result": (request(RESULT), "tool", ""),
+        "a result and a word": (request(RESULT, part("user-prompt", "and?")), "user", "and?"),
+        "feedback of the framework": (request(part("retry-feedback", "no")), "other", ""),
+        "an answer": (response(part("text", "yes")), "assistant", "yes"),
+        "thought": (response(part("thinking", "hm"), part("text", "yes")), "assistant", "yes"),
+        "a call": (response(CALL), "assistant", ""),
+        "speech": (
             response({"part_kind": "speech", "speaker": "assistant", "transcript": "aloud"}),
             "assistant",
             "aloud",
-            id="speech",
         ),
-        pytest.param(response(), "assistant", "", id="nothing"),
-    ],
+        "nothing": (response(), "assistant", ""),
+    },
 )
 def test_who_speaks_and_what_is_said(message: dict[str, Any], role: str, text: str) -> None:
     assert dialect_of(message).name == "pydantic-ai"
@@ -78,7 +75,7 @@ def test_who_speaks_and_what_is_said(message: dict[str, Any], role: str, text: s
     assert is_user_turn(message) == (role == "user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         {"kind": "request"},

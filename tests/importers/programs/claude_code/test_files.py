@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,16 @@ import pytest
 import clew
 from clew.core.load.load import Loading
 from clew.importers.run import TRIES
+from tests.importers.hostile.forged_files import store_of
 from tests.importers.programs.claude_code.test_reader import ID, SESSION, Log
 
 WORK = "/srv/shop"
 
 
-@pytest.fixture(params=["memory:", "sqlite", "jsonl"])
-def store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[clew.Store]:
+@pytest.fixture
+def store(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[clew.Store]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    urls = {"memory:": "memory:", "sqlite": str(tmp_path / "s.db"), "jsonl": f"jsonl:///{tmp_path}/logs"}
-    with clew.open(urls[request.param]) as opened:
+    with store_of(backend, tmp_path) as opened:
         yield opened
 
 
@@ -352,6 +351,7 @@ def test_a_load_that_fails_leaves_no_snapshot(
         raise clew.StoreBusyError("no")
 
     monkeypatch.setattr(Loading, "finish", fail)
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # between two tries
     with pytest.raises(clew.StoreBusyError):
         store.import_path(home.log.path)
     assert taken == [2] * TRIES

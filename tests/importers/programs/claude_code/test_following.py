@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from tests.importers.following import (
     line_ends,
 )
 from tests.importers.programs.claude_code.test_reader import ID, SESSION, Log
-from tests.support.effort import usually
+from tests.support.effort import spread, usually
+from tests.support.rows import named
 
 HOME = Path(__file__).parents[3] / "home" / "files"
 RECORDED = sorted((HOME / ".claude" / "projects").rglob("*.jsonl"))
@@ -47,19 +48,16 @@ def small_window(monkeypatch: pytest.MonkeyPatch, entries: int, links: int = 1, 
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=[file.stem for file in RECORDED])
-@pytest.mark.parametrize("window", [None, 3])
-def test_recorded_files(
-    tmp_path: Path, file: Path, window: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if window is not None:
-        small_window(monkeypatch, window)
+def test_recorded_files(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
     shutil.copytree(HOME, home)
     path = home / file.relative_to(HOME)
-    followed = check_all(reader, path, path.read_bytes(), most=usually(12, thorough=200))
+    content = path.read_bytes()
+    followed = check_all(reader, path, content, most=usually(12, quick=3, thorough=200))
     assert followed.place is not None
-    if window is None:
-        assert followed.whole <= 3  # until there is a message
+    assert followed.whole <= 3  # until there is a message
+    small_window(monkeypatch, 3)
+    assert check_all(reader, path, content, most=usually(12, quick=3, thorough=200)).place is not None
 
 
 # -- traps, each as a few records
@@ -228,14 +226,17 @@ TRAPS = [
 ]  # fmt: skip
 
 
+WINDOWS = [(128, 64, 100), (128, 64, 1), (2, 1, 2), (3, 2, 1), (5, 1, 3), (1, 1, 1)]
+
+
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
-@pytest.mark.parametrize("window", [(128, 64, 100), (128, 64, 1), (1, 1, 1), (2, 1, 2), (3, 2, 1), (5, 1, 3)])
-def test_traps_at_every_cut(
-    log: Log, trap: Callable[[Log], None], window: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_window(monkeypatch, *window)
+def test_traps_at_every_cut(log: Log, trap: Callable[[Log], None], monkeypatch: pytest.MonkeyPatch) -> None:
     trap(log)
-    check_all(reader, log.path, log.path.read_bytes(), most=usually(100, thorough=1000))
+    content = log.path.read_bytes()
+    for window in spread(WINDOWS, 6, quick=3):
+        small_window(monkeypatch, *window)
+        with named(f"a window of {window}"):
+            check_all(reader, log.path, content, most=usually(100, thorough=1000))
 
 
 def test_a_header_that_is_not_whole_yet(log: Log) -> None:
@@ -248,8 +249,8 @@ def test_traps_by_a_sync(log: Log, trap: Callable[[Log], None]) -> None:
     trap(log)
     content = log.path.read_bytes()
     ends = line_ends(content)
-    check_sync(log.path, content, ends[len(ends) // 2 :: 3], root=log.path.parents[1])
-    check_sync(log.path, content, ends, root=log.path.parents[1])
+    for cuts in [ends, ends[len(ends) // 2 :: 3]][: usually(2, quick=1, thorough=2)]:
+        check_sync(log.path, content, cuts, root=log.path.parents[1])
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=[file.stem for file in RECORDED])
@@ -259,7 +260,7 @@ def test_recorded_files_by_a_sync(tmp_path: Path, file: Path) -> None:
     path = home / file.relative_to(HOME)
     content = path.read_bytes()
     ends = line_ends(content)
-    check_sync(path, content, ends[:: max(1, len(ends) // 15)], root=home / ".claude" / "projects")
+    check_sync(path, content, spread(ends, 15, quick=5), root=home / ".claude" / "projects")
 
 
 # -- files made by chance
@@ -318,7 +319,7 @@ def made_by_chance(log: Log, seed: int, count: int) -> None:
         names.append(name)
 
 
-@settings(max_examples=usually(60, thorough=1500), deadline=None)
+@settings(max_examples=usually(60, quick=25, thorough=1500), deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     count=st.integers(3, 40),
@@ -343,12 +344,6 @@ def test_any_file_at_any_cuts(
 
 
 # -- what a live file looks like
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as opened:
-        yield opened
 
 
 def passes(path: Path, place: Place | None = None) -> tuple[list[SourceSession], list[Place]]:
@@ -446,13 +441,6 @@ def test_a_compressed_file_is_not_followed(log: Log) -> None:
     packed.write_bytes(zstd.compress(log.path.read_bytes()))
     sessions, places = passes(packed)
     assert (len(sessions), places) == (1, [])
-
-
-@pytest.mark.parametrize("state", [b"", b"\xff", b"\x90", b"{}"])
-def test_a_state_that_cannot_be_read_has_the_file_read_as_a_whole(log: Log, state: bytes) -> None:
-    log.user("u1")
-    with pytest.raises(NotFollowedError, match="cannot be read"):
-        passes(log.path, Place(0, 0, state))
 
 
 @pytest.mark.parametrize(

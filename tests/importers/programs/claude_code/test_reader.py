@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +62,6 @@ class Log:
         with self.path.open("a") as file:
             file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
         return self
-
-
-@pytest.fixture
-def store() -> Iterator[clew.Store]:
-    with clew.open("memory:") as opened:
-        yield opened
 
 
 @pytest.fixture

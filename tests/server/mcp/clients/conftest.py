@@ -1,4 +1,4 @@
-"""A home with a small store, and the ways to reach it: `clew mcp` and `clew serve` as processes."""
+"""A home with a small store, and the ways to reach it: `clew mcp` as a process, and a server in this one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+import clew
+from tests.server.conftest import Running, running
 from tests.server.mcp.clients.samples import fill
-from tests.server.process.commands import Serving, environment, serving
+from tests.server.process.commands import environment
 
 
 @pytest.fixture
@@ -31,6 +33,6 @@ def over_pipes(home: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(home: Path) -> Iterator[Serving]:
-    with serving(home) as running:
-        yield running
+def served(home: Path) -> Iterator[Running]:
+    with clew.open(home / "agents.db") as store, running(store) as found:
+        yield found

@@ -19,12 +19,12 @@ from mcp.shared.exceptions import MCPError
 import clew
 from clew.server import app
 from clew.server.mcp.http import exchange
+from tests.server.conftest import TOKEN
 from tests.server.mcp.clients import fixture_tools
 from tests.server.mcp.clients.fixture_inputs import PROMPT, next_round
 from tests.server.mcp.clients.fixture_tools import PIXEL, Context
 
 NAME = "clew-conformance"
-TOKEN = "the-token-of-the-fixture"
 _TEXTS = {
     "test://static-text": "This is the content of the static text resource.",
     "test://watched-resource": "Watched.",

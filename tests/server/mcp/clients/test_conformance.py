@@ -11,12 +11,10 @@ from typing import Final
 
 import pytest
 
-from tests.server.mcp.clients.fixture_server import TOKEN
+from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.clients.programs import failures, required
-from tests.server.mcp.clients.samples import fill
-from tests.server.process.commands import serving
 
-pytestmark = pytest.mark.timeout(600)  # the first of them installs programs from npm
+pytestmark = [pytest.mark.needs("node"), pytest.mark.timeout(600)]  # the first one installs from npm
 
 OLD: Final = "2025-11-25"
 NEW: Final = "2026-07-28"
@@ -32,43 +30,25 @@ MORE: Final = {
 # nothing: no tool of Clew asks the user, logs or tells of its progress.
 NEEDS_A_STREAM: Final = {
     OLD: {
-        "elicitation-sep1034-defaults",
-        "elicitation-sep1330-enums",
-        "server-sse-multiple-streams",
-        "tools-call-elicitation",
-        "tools-call-sampling",
-        "tools-call-with-logging",
+        "elicitation-sep1034-defaults", "elicitation-sep1330-enums", "server-sse-multiple-streams",
+        "tools-call-elicitation", "tools-call-sampling", "tools-call-with-logging",
         "tools-call-with-progress",
     },
     NEW: {"tools-call-with-progress"},
-}
+}  # fmt: skip
 
 # What can be asked of any server, whatever its tools are.
 OF_ANY_SERVER: Final = {
     OLD: {
-        "completion-complete",
-        "dns-rebinding-protection",
-        "ping",
-        "prompts-list",
-        "resources-list",
-        "server-initialize",
-        "server-session-lifecycle",
-        "tools-list",
+        "completion-complete", "dns-rebinding-protection", "ping", "prompts-list", "resources-list",
+        "server-initialize", "server-session-lifecycle", "tools-list",
     },
     NEW: {
-        "caching",
-        "completion-complete",
-        "dns-rebinding-protection",
-        "http-header-validation",
-        "input-required-result-unsupported-methods",
-        "prompts-list",
-        "resources-list",
-        "sep-2164-resource-not-found",
-        "server-sse-multiple-streams",
-        "server-stateless",
-        "tools-list",
+        "caching", "completion-complete", "dns-rebinding-protection", "http-header-validation",
+        "input-required-result-unsupported-methods", "prompts-list", "resources-list",
+        "sep-2164-resource-not-found", "server-sse-multiple-streams", "server-stateless", "tools-list",
     },
-}
+}  # fmt: skip
 
 
 @contextmanager
@@ -95,16 +75,7 @@ def test_it_passes_in_clew_serve_whatever_needs_no_stream(tmp_path: Path) -> Non
             assert failures(url, revision, scenarios, tmp_path / revision, token=TOKEN) == {}
 
 
-def test_clew_passes_what_can_be_asked_of_any_server(tmp_path: Path) -> None:
-    fill(tmp_path / "agents.db", tmp_path / "work")
-    with serving(tmp_path) as server:
-        for revision in (OLD, NEW):
-            found = failures(
-                f"{server.url}/mcp",
-                revision,
-                OF_ANY_SERVER[revision],
-                tmp_path / revision,
-                token=server.token,
-                has_fixtures=False,
-            )
-            assert found == {}
+def test_clew_passes_what_can_be_asked_of_any_server(served: Running, tmp_path: Path) -> None:
+    for revision in (OLD, NEW):
+        asked, folder = OF_ANY_SERVER[revision], tmp_path / revision
+        assert failures(f"{served.url}/mcp", revision, asked, folder, token=TOKEN, has_fixtures=False) == {}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from clew.server.mcp.tools import TOOLS
+from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.clients.programs import inspect
 from tests.server.mcp.clients.samples import TEA
-from tests.server.process.commands import Serving
 
-pytestmark = pytest.mark.timeout(600)  # the first of them installs programs from npm
+pytestmark = [pytest.mark.needs("node"), pytest.mark.timeout(600)]  # the first one installs from npm
 
 SEARCH = json.dumps({"query": "blue teapot", "include_current": True})
 
@@ -42,6 +42,6 @@ def test_it_speaks_to_clew_mcp_over_pipes(home: Path, over_pipes: dict[str, Any]
     requests(home, "--config", str(home / "clients.json"), "--server", "clew", "--protocol-era", "legacy")
 
 
-def test_it_speaks_to_clew_serve_over_http(home: Path, server: Serving) -> None:
-    header = f"Authorization: Bearer {server.token}"
-    requests(home, f"{server.url}/mcp", "--transport", "http", "--header", header, "--protocol-era", "modern")
+def test_it_speaks_to_clew_serve_over_http(home: Path, served: Running) -> None:
+    header = f"Authorization: Bearer {TOKEN}"
+    requests(home, f"{served.url}/mcp", "--transport", "http", "--header", header, "--protocol-era", "modern")

@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 import clew
 from clew.server.mcp.factory import make_server
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
-from tests.server.mcp.clients.python_client import MODES, connect, connect_over_http, text_of
+from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.clients.samples import CALLS, TEA
-from tests.server.process.commands import Serving
+from tests.server.mcp.http.rpc import http_client
+
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+
+NEW: Final = "2026-07-28"
+MODES: Final = {"legacy": "2025-11-25", NEW: NEW}
+"""How a client begins, and the revision that it speaks then. Not `auto`: it takes a server that needs ten
+seconds to start for an old one."""
 
 
-async def use_everything(client: Client) -> None:
-    await use_every_tool(client)
-    await use_resources(client)
-    await use_prompts(client)
+async def use_everything(target: Any, mode: str, home: Path, *, is_told: bool = True) -> None:
+    """Use a server in this process, one that is started for it, or one by its transport."""
+    told = Told()
+    async with Client(target, mode=mode, message_handler=told) as client:
+        assert client.protocol_version == MODES[mode]
+        await use_every_tool(client)
+        await use_resources(client)
+        await use_prompts(client)
+        if is_told:
+            await hear_of_a_change(client, mode, told, home)
+
+
+class Told:
+    """Hears which resource was changed, as a client of the older revision does."""
+
+    def __init__(self) -> None:
+        self.uri = ""
+        self.heard = anyio.Event()
+
+    async def __call__(self, message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.uri = message.params.uri
+            self.heard.set()
 
 
 async def use_every_tool(client: Client) -> None:
@@ -73,18 +102,50 @@ async def use_prompts(client: Client) -> None:
     assert "teapots" in message.content.text
 
 
+async def hear_of_a_change(client: Client, mode: str, told: Told, home: Path) -> None:
+    """Another connection appends to the store: over pipes, another process than that of the server."""
+
+    def append() -> None:
+        with clew.open(home / "agents.db") as store:
+            store.get("tea").append({"role": "user", "content": "more tea, please"})
+
+    if mode == NEW:
+        async with client.listen(resource_subscriptions=[TEA]) as notices:
+            await anyio.to_thread.run_sync(append)
+            assert await anext(notices) == ResourceUpdated(TEA)
+    else:
+        await client.subscribe_resource(TEA)
+        await anyio.to_thread.run_sync(append)
+        await told.heard.wait()
+        assert told.uri == TEA
+    assert "more tea, please" in await text_of(client, TEA)
+
+
+async def text_of(client: Client, uri: str) -> str:
+    """A resource as Markdown."""
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, types.TextResourceContents)
+    assert content.mime_type == "text/markdown"
+    return content.text
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_everything_answers_in_one_process(mode: str, home: Path) -> None:
     with clew.open(home / "agents.db") as store:
         view = View(store=store, workspace=str(home / "work"), writes=True, takes_files=True)
-        anyio.run(connect, make_server(lambda context: view), mode, use_everything)
+        anyio.run(use_everything, make_server(lambda context: view), mode, home)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_everything_answers_over_pipes(mode: str, over_pipes: dict[str, Any]) -> None:
-    anyio.run(connect, StdioServerParameters(**over_pipes), mode, use_everything)
+def test_everything_answers_over_pipes(mode: str, home: Path, over_pipes: dict[str, Any]) -> None:
+    anyio.run(use_everything, StdioServerParameters(**over_pipes), mode, home)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_everything_answers_over_http(mode: str, server: Serving) -> None:
-    anyio.run(connect_over_http, server, mode, use_everything)
+def test_everything_answers_over_http(mode: str, home: Path, served: Running) -> None:
+    async def use() -> None:
+        async with http_client(TOKEN) as http:
+            transport = streamable_http_client(f"{served.url}/mcp", http_client=http)
+            await use_everything(transport, mode, home, is_told=mode == NEW)
+
+    anyio.run(use)

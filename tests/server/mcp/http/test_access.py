@@ -16,6 +16,7 @@ from clew.server.access.tokens import add_token
 from clew.server.mcp.tools import TOOLS
 from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.http.rpc import ask, call, headers_of, message, tools
+from tests.support.rows import each_row
 
 Serve = Callable[..., Running]
 MARK = "zebra"
@@ -23,9 +24,7 @@ MARK = "zebra"
 READING = [tool.name for tool in TOOLS if tool.needs == "read"]
 
 
-@pytest.fixture(params=[False, True], ids=["2025-11-25", "2026-07-28"])
-def modern(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+IN_BOTH = each_row("modern", [False, True], ids=["2025-11-25", "2026-07-28"])
 
 
 def refused(answer: Any, status: int, code: str) -> None:
@@ -37,6 +36,7 @@ def refused(answer: Any, status: int, code: str) -> None:
 # -- who is let in
 
 
+@IN_BOTH
 def test_a_token_is_needed(server: Running, modern: bool) -> None:
     with server.client(None) as client:
         for headers in ({}, {"authorization": "Bearer x"}, {"authorization": f"Basic {TOKEN}"}):
@@ -59,6 +59,7 @@ def test_a_cookie_is_not_enough(server: Running) -> None:
         refused(ask(client, headers={"origin": server.url}), 401, "unauthorized")
 
 
+@IN_BOTH
 def test_pages_of_other_sites_are_refused(client: httpx.Client, modern: bool) -> None:
     for origin in ("https://evil.example", "null", "http://localhost:1"):
         refused(ask(client, modern=modern, headers={"origin": origin}), 403, "foreign_origin")
@@ -77,6 +78,7 @@ def test_a_page_that_the_settings_name_can_call_it_with_a_token(serve: Serve) ->
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, page)
 
 
+@IN_BOTH
 def test_a_name_that_an_attacker_points_here_is_refused(client: httpx.Client, modern: bool) -> None:
     refused(ask(client, modern=modern, headers={"host": "evil.example"}), 421, "wrong_host")
 
@@ -106,6 +108,7 @@ def test_a_caller_who_asks_too_often_has_to_wait(serve: Serve) -> None:
 # -- what is sent
 
 
+@IN_BOTH
 def test_a_body_that_is_too_large_is_refused(client: httpx.Client, modern: bool) -> None:
     sent = message("tools/call", {"name": "search_sessions", "arguments": {"query": "x" * 2**20}})
     answer = client.post("/mcp", json=sent, headers=headers_of(sent, modern=modern))
@@ -118,7 +121,8 @@ def test_a_body_that_is_too_large_when_it_is_unpacked_is_refused(client: httpx.C
     refused(client.post("/mcp", content=packed, headers=headers), 413, "too_large")
 
 
-@pytest.mark.parametrize("depth", [100, 100_000])
+@each_row("depth", [100, 100_000])
+@IN_BOTH
 def test_a_body_that_is_nested_deep_harms_nothing(client: httpx.Client, modern: bool, depth: int) -> None:
     sent = message("tools/call", {"name": "list_sessions", "arguments": {}}, modern=modern)
     nested = json.dumps(sent).replace(
@@ -131,6 +135,7 @@ def test_a_body_that_is_nested_deep_harms_nothing(client: httpx.Client, modern: 
     assert tools(client, modern=modern)
 
 
+@IN_BOTH
 def test_what_is_not_json_is_refused(client: httpx.Client, modern: bool) -> None:
     headers = headers_of(message("tools/list"), modern=modern)
     broken = client.post("/mcp", content=b"{", headers=headers)
@@ -139,6 +144,7 @@ def test_what_is_not_json_is_refused(client: httpx.Client, modern: bool) -> None
     refused(client.post("/mcp", content=b"a=b", headers=form), 415, "unsupported_media_type")
 
 
+@IN_BOTH
 def test_a_client_has_to_take_json(client: httpx.Client, modern: bool) -> None:
     assert ask(client, modern=modern, headers={"accept": "text/html"}).status_code == 406
     assert ask(client, modern=modern, headers={"accept": "*/*"}).status_code == 200
@@ -167,18 +173,19 @@ def test_the_address_takes_two_parameters(client: httpx.Client) -> None:
 # -- what each caller may do
 
 
-def test_a_token_that_only_reads_is_offered_no_tool_that_writes(server: Running, modern: bool) -> None:
+def test_a_token_that_only_reads_is_offered_no_tool_that_writes(server: Running) -> None:
     server.store.create("a").append({"role": "user", "content": "hello"})
     _, token = add_token(server.store, "reader", scopes=["read"])
     with server.client(token) as client:
-        assert tools(client, modern=modern) == READING
-        for name, arguments in {
-            "checkpoint": {"name": "x", "session": "a"},
-            "remember": {"note": "x", "place": "a"},
-            "diff_files": {"a": "a"},
-        }.items():
-            answer = ask(client, "tools/call", {"name": name, "arguments": arguments}, modern=modern)
-            assert answer.json()["error"]["code"] == -32602
+        for modern in (False, True):
+            assert tools(client, modern=modern) == READING
+            for name, arguments in {
+                "checkpoint": {"name": "x", "session": "a"},
+                "remember": {"note": "x", "place": "a"},
+                "diff_files": {"a": "a"},
+            }.items():
+                answer = ask(client, "tools/call", {"name": name, "arguments": arguments}, modern=modern)
+                assert answer.json()["error"]["code"] == -32602
     assert server.store.get("a").checkpoints() == []
 
 
@@ -203,14 +210,14 @@ def test_a_server_that_only_reads_offers_nobody_a_tool_that_writes(serve: Serve)
         assert {"checkpoint", "remember"}.isdisjoint(tools(client))
 
 
-def test_a_note_says_who_left_it(server: Running, modern: bool) -> None:
-    server.store.create("a").append({"role": "user", "content": "hello"})
+def test_a_note_says_who_left_it(server: Running) -> None:
     _, token = add_token(server.store, "robot", scopes=["write"])
-    with server.client(token) as client:
-        assert not call(client, "remember", {"note": "seen", "place": "a"}, modern=modern)["isError"]
-    (entry,) = server.store.get("a").entries()
-    assert entry.annotations["note"] == "seen"
-    assert entry.annotations["noted_by"] == ("mcp:test" if modern else "mcp:robot")
+    for id, modern, who in (("a", False, "mcp:robot"), ("b", True, "mcp:test")):
+        server.store.create(id).append({"role": "user", "content": "hello"})
+        with server.client(token) as client:
+            assert not call(client, "remember", {"note": "seen", "place": id}, modern=modern)["isError"]
+        (entry,) = server.store.get(id).entries()
+        assert (entry.annotations["note"], entry.annotations["noted_by"]) == ("seen", who)
 
 
 # -- what each caller sees
@@ -302,6 +309,7 @@ def test_a_bound_token_sees_no_other_session_through_any_tool(
         assert all("note" not in entry.annotations for entry in session.entries())
 
 
+@IN_BOTH
 def test_a_bound_token_sees_no_other_session_among_the_resources(
     server: Running, bound: httpx.Client, modern: bool
 ) -> None:

@@ -57,15 +57,15 @@ def test_install_status_and_remove_say_what_they_did(cli: Clew) -> None:
     assert (cli.home / ".claude.json").read_text() == SETTINGS
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_the_table_fits_the_terminal(cli: Clew, width: int) -> None:
+def test_the_table_fits_the_terminal(cli: Clew) -> None:
     cli("mcp", "install", "claude-code")
     (cli.home / "bin" / "clew").unlink()
-    seen = cli.on_terminal("--color=never", "mcp", "status", width=width).out
-    assert all(len(line) <= width for line in seen.splitlines())
-    assert seen.splitlines()[0].split()[:2] == ["CLIENT", "STATE"]
-    assert "claude-code  broken" in seen
-    assert "claude-code: there is no program" in " ".join(seen.split())
+    for width in (60, 80, 200):
+        seen = cli.on_terminal("--color=never", "mcp", "status", width=width).out
+        assert all(len(line) <= width for line in seen.splitlines())
+        assert seen.splitlines()[0].split()[:2] == ["CLIENT", "STATE"]
+        assert "claude-code  broken" in seen
+        assert "claude-code: there is no program" in " ".join(seen.split())
 
 
 def test_a_removal_that_keeps_changes_of_others_says_so(cli: Clew) -> None:
@@ -212,6 +212,6 @@ def test_the_entry_starts_a_server_that_finds_the_sessions_of_the_directory(cli:
         process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         said = json.dumps(ask(2, "tools/call", call))
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait() == 0
     assert "The login bug" in said
     assert "Elsewhere" not in said

@@ -28,7 +28,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     client=st.sampled_from(JSON),
     rest=st.dictionaries(st.text(max_size=3), values, max_size=3),
@@ -67,7 +67,7 @@ TABLES = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     pieces=st.lists(st.sampled_from(PIECES), unique=True),
     tables=st.lists(st.sampled_from(TABLES), unique=True),

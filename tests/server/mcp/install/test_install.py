@@ -12,23 +12,17 @@ import pytest
 
 from clew.errors import InvalidError
 from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES, Client
-from clew.server.mcp.install.install import (
-    install,
-    own_directory,
-    remove,
-    script_of,
-    status,
-)
+from clew.server.mcp.install.install import install, own_directory, remove, script_of, status
 from clew.server.mcp.install.own_files import SKILL
 from clew.server.mcp.install.program import Wish
+from tests.server.mcp.install.homes import for_each
+from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("home")
 
-EVERY = pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
-JSON = [client for client in CLIENTS.values() if not client.is_toml]
-IN_JSON = pytest.mark.parametrize("client", JSON, ids=[client.name for client in JSON])
-HINTED = [client for client in CLIENTS.values() if client.hint is not None]
-WITH_HINT = pytest.mark.parametrize("client", HINTED, ids=[client.name for client in HINTED])
+EVERY = for_each()
+IN_JSON = for_each(client for client in CLIENTS.values() if not client.is_toml)
+WITH_HINT = for_each(client for client in CLIENTS.values() if client.hint is not None)
 
 TOML = """# mine
 model = "gpt-5" # fast
@@ -98,7 +92,7 @@ def test_where_nothing_was_nothing_stays(client: Client, home: Path) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@each_row("newline", ["\n", "\r\n"])
 def test_settings_come_back_byte_for_byte(client: Client, newline: str, home: Path) -> None:
     _put(client, _settings(client).replace("\n", newline))
     before = _files(home)
@@ -116,7 +110,7 @@ def _name(client: Client, home: Path) -> str:
 
 
 @EVERY
-@pytest.mark.parametrize("text", ["", "\n"])
+@each_row("text", ["", "\n"])
 def test_an_empty_file_comes_back(client: Client, text: str) -> None:
     before = _put(client, text)
     install(client, Wish())
@@ -274,7 +268,7 @@ def test_a_link_and_permissions_stay(client: Client, home: Path) -> None:
 
 
 @IN_JSON
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ('{\n\n  "a" 1}', r":3: it is not valid JSON"),
@@ -293,7 +287,7 @@ def test_json_that_is_wrong_is_refused_with_its_line(
     assert status(client).state == "unreadable"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("model = ", "it is not valid TOML"),
@@ -538,7 +532,7 @@ def test_hooks_of_clew_hooks_and_the_hint_do_not_touch_each_other() -> None:
     assert waking.status(agent).state == "installed"
 
 
-@pytest.mark.parametrize("name", ["opencode", "vscode"])
+@each_row("name", ["opencode", "vscode"])
 def test_a_client_without_such_a_hook_says_so(name: str) -> None:
     with pytest.raises(InvalidError, match="has no hook that adds text to a new session"):
         install(CLIENTS[name], Wish(), hint=True)
@@ -589,7 +583,7 @@ def test_a_program_that_went_away_is_said(home: Path) -> None:
     assert found.notes == [f"there is no program {home}/bin/clew; clew mcp install claude-code puts it right"]
 
 
-@pytest.mark.parametrize(("name", "word"), [("codex", "enabled = false\n"), ("cursor", '"disabled": true, ')])
+@each_row(("name", "word"), [("codex", "enabled = false\n"), ("cursor", '"disabled": true, ')])
 def test_a_server_that_is_switched_off_is_said_to_be(name: str, word: str) -> None:
     client = CLIENTS[name]
     install(client, Wish())

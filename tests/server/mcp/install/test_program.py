@@ -12,6 +12,7 @@ from clew.errors import ClewError, InvalidError
 from clew.server.mcp.install.clients import CLIENTS
 from clew.server.mcp.install.install import install
 from clew.server.mcp.install.program import Wish, command_line, find_program, is_ours
+from tests.support.rows import each_row
 
 CLAUDE = CLIENTS["claude-code"]
 
@@ -64,7 +65,7 @@ def test_options_are_handed_on(home: Path) -> None:
     assert _words(Wish(workspace=Path("/srv")), "cursor")[1:3] == ["--workspace", "/srv"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("store", "written"),
     [
         ("agents.db", "CWD/agents.db"),
@@ -82,20 +83,20 @@ def test_the_store_means_the_same_wherever_the_client_starts_it(
     assert _words(Wish(store=store))[1:3] == ["--store", written.replace("CWD", str(Path.cwd()))]
 
 
-@pytest.mark.parametrize("store", ["postgresql://me:secret@db/agents", "memory:", "nothing://x"])
+@each_row("store", ["postgresql://me:secret@db/agents", "memory:", "nothing://x"])
 def test_a_store_that_cannot_be_named_is_refused_without_its_password(store: str, home: Path) -> None:
     with pytest.raises(ClewError) as error:
         _words(Wish(store=store))
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize("path", ["/srv/$HOME", "/srv/{env:X}", "/srv/${workspaceFolder}"])
+@each_row("path", ["/srv/$HOME", "/srv/{env:X}", "/srv/${workspaceFolder}"])
 def test_a_path_that_a_client_would_change_is_refused(path: str, home: Path) -> None:
     with pytest.raises(InvalidError, match=r"would change '/srv/"):
         _words(Wish(workspace=Path(path)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["clew", "mcp"],
@@ -108,8 +109,6 @@ def test_what_starts_clew_mcp_is_ours_whoever_wrote_it(words: list[str]) -> None
     assert is_ours(words)
 
 
-@pytest.mark.parametrize(
-    "words", [[], [None], ["clew"], ["mcp", "clew"], ["clew-mcp"], ["npx", "clew-web", "mcp"], [3, {}]]
-)
+@each_row("words", [[], [None], ["clew"], ["mcp", "clew"], ["clew-mcp"], ["npx", "clew-web", "mcp"], [3, {}]])
 def test_what_starts_something_else_is_not(words: list[object]) -> None:
     assert not is_ours(words)

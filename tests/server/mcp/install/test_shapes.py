@@ -8,24 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
-import pytest
 
 from clew.server.mcp.hint import said_to
 from clew.server.mcp.install.clients import CLIENTS, Client
 from clew.server.mcp.install.install import install
 from clew.server.mcp.install.program import Wish
+from tests.server.mcp.install.homes import for_each
+from tests.support.rows import each_row
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
 TEXT = {"type": "string"}
 
 
 def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": required,
-        "properties": properties,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
 
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -35,57 +31,34 @@ ENTRIES: dict[str, dict[str, Any]] = {
     ),
     # RawMcpServerConfig of codex-rs/core/config.schema.json: unknown keys are an error.
     "codex": _closed(
-        ["command"],
-        command=TEXT,
-        args=TEXTS,
-        env={"type": "object"},
-        cwd=TEXT,
-        enabled={"type": "boolean"},
+        ["command"], command=TEXT, args=TEXTS, env={"type": "object"}, cwd=TEXT, enabled={"type": "boolean"},
         startup_timeout_sec={"type": "number"},
     ),
     # docs/tools/mcp-server.md
     "gemini-cli": _closed(
-        ["command"],
-        command=TEXT,
-        args=TEXTS,
-        env={"type": "object"},
-        cwd=TEXT,
-        timeout={"type": "number"},
+        ["command"], command=TEXT, args=TEXTS, env={"type": "object"}, cwd=TEXT, timeout={"type": "number"},
         trust={"type": "boolean"},
     ),
     # McpLocalConfig of https://opencode.ai/config.json, which OpenCode 2 reads, too.
     "opencode": _closed(
-        ["type", "command"],
-        type={"const": "local"},
-        command=TEXTS | {"minItems": 1},
-        environment={"type": "object"},
-        enabled={"type": "boolean"},
-        timeout={"type": "integer"},
+        ["type", "command"], type={"const": "local"}, command=TEXTS | {"minItems": 1},
+        environment={"type": "object"}, enabled={"type": "boolean"}, timeout={"type": "integer"},
     ),
     "cursor": _closed(["command"], command=TEXT, args=TEXTS, env={"type": "object"}, envFile=TEXT),
     # code.visualstudio.com/docs/agents/reference/mcp-configuration
     "vscode": _closed(
-        ["type", "command"],
-        type={"const": "stdio"},
-        command=TEXT,
-        args=TEXTS,
-        cwd=TEXT,
-        env={"type": "object"},
-        envFile=TEXT,
+        ["type", "command"], type={"const": "stdio"}, command=TEXT, args=TEXTS, cwd=TEXT,
+        env={"type": "object"}, envFile=TEXT,
     ),
-}
+}  # fmt: skip
 PLACES = {
-    "claude-code": "mcpServers",
-    "codex": "mcp_servers",
-    "gemini-cli": "mcpServers",
-    "opencode": "mcp",
-    "cursor": "mcpServers",
-    "vscode": "servers",
-}
+    "claude-code": "mcpServers", "codex": "mcp_servers", "gemini-cli": "mcpServers", "opencode": "mcp",
+    "cursor": "mcpServers", "vscode": "servers",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
-@pytest.mark.parametrize("is_project", [False, True])
+@for_each()
+@each_row("is_project", [False, True])
 def test_an_entry_is_as_the_client_wants_it(
     client: Client, is_project: bool, home: Path, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -17,6 +17,7 @@ from clew.server.mcp.factory import called
 from clew.server.mcp.tools import TOOLS
 from tests.server.mcp.safety.asking import HERE, view_of
 from tests.server.mcp.safety.attacks import ATTACKS
+from tests.support.rows import named
 
 CALLS: Final = 10_000
 BATCH: Final = 1000
@@ -39,35 +40,9 @@ WORDS: Final = (
     *("here", "all", "current", "best", "newest", "user", "tool", "fold", "full", "none", "model", "day"),
     *("workspace", "needle", "message", '"a phrase"', "mess*", "-needle", "- *", '"', "running", "completed"),
     *("7d", "12h", "0m", "999999999w", "2026-11-01", "2026-11-01T00:00:00+25:00", "0001-01-01", "1969-12-31"),
-    *(
-        "9999-12-31T23:59:59Z",
-        "s",
-        "s@0",
-        "s@",
-        "@",
-        "@@",
-        "s@4",
-        "s@999999999",
-        "s@mark",
-        "s@mark@0",
-        "s%40",
-    ),
-    *(
-        "%73",
-        "s@%30",
-        ".",
-        "..",
-        "/",
-        "~",
-        "",
-        " ",
-        "\n",
-        "5",
-        "MTIz",
-        "bnVsbA",
-        "W10",
-        "WzEsIngiLDAsbnVsbF0",
-    ),
+    *("9999-12-31T23:59:59Z", "s", "s@0", "s@", "@", "@@", "s@4", "s@999999999", "s@mark", "s@mark@0"),
+    *("s%40", "%73", "s@%30", ".", "..", "/", "~", "", " ", "\n", "5", "MTIz", "bnVsbA", "W10"),
+    "WzEsIngiLDAsbnVsbF0",
 )
 
 
@@ -119,22 +94,19 @@ class Fuzzer:
 
     def text(self) -> str:
         rnd = self._random
-        match rnd.randrange(6):
-            case 0:
-                return rnd.choice(self._known)
-            case 1:
-                return rnd.choice(self._known) + rnd.choice(WORDS)
-            case 2:
-                return "".join(rnd.choices(LETTERS, k=rnd.choice((1, 2, 10, 400, 401))))
-            case 3:
-                return rnd.choice(ATTACKS)[: rnd.choice((10, 400, 5000))]
-            case _:
-                return rnd.choice(WORDS)
+        made: tuple[Callable[[], str], ...] = (
+            lambda: rnd.choice(self._known),
+            lambda: rnd.choice(self._known) + rnd.choice(WORDS),
+            lambda: "".join(rnd.choices(LETTERS, k=rnd.choice((1, 2, 10, 400, 401)))),
+            lambda: rnd.choice(ATTACKS)[: rnd.choice((10, 400, 5000))],
+            *[lambda: rnd.choice(WORDS)] * 2,
+        )
+        return rnd.choice(made)()
 
     def anything(self, depth: int = 0) -> Any:
         rnd = self._random
         match rnd.randrange(8 if depth < 4 else 5):
-            case 0:
+            case 0 | 4:
                 return rnd.choice(NUMBERS)
             case 1:
                 return self.text()
@@ -142,8 +114,6 @@ class Fuzzer:
                 return rnd.choice((None, True, False, b"bytes", {1: 2}, object()))
             case 3:
                 return rnd.choice(DEEP)
-            case 4:
-                return rnd.choice(NUMBERS)
             case 5:
                 return [self.anything(depth + 1) for _ in range(3)]
             case _:
@@ -164,10 +134,16 @@ def store() -> Iterator[clew.Store]:
         yield store
 
 
-@pytest.mark.parametrize("seed", range(CALLS // BATCH))
+@pytest.mark.parametrize("seeds", [range(1, 2), [0, *range(2, CALLS // BATCH)]], ids=["some", "others"])
 def test_s45_hostile_arguments_get_an_answer_or_a_typed_error(
-    seed: int, store: clew.Store, caplog: pytest.LogCaptureFixture
+    seeds: Iterable[int], store: clew.Store, caplog: pytest.LogCaptureFixture
 ) -> None:
+    for seed in seeds:
+        with named(f"seed {seed}"):
+            call_by_chance(seed, store, caplog)
+
+
+def call_by_chance(seed: int, store: clew.Store, caplog: pytest.LogCaptureFixture) -> None:
     known = [info.id for info in store.list()] + [entry.id for entry in store.get("s").entries()]
     known += [f"s@{entry}" for entry in known] + ["mark", "t", HERE]
     fuzzer = Fuzzer(seed, known)

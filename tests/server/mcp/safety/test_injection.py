@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 import clew
 from clew.server.mcp.places import checkpoint_in, escaped, place_in, points_of, split, unescaped
-from tests.server.mcp.safety.asking import ask, view_of
+from clew.server.mcp.view import View
+from tests.server.mcp.safety.asking import ask, view_of, walk
 from tests.server.mcp.safety.attacks import ATTACKS, HARMLESS, fill, id_of
 from tests.server.page.hostile_store import fill as fill_hostile
+from tests.support.rows import each_row, named
 
 TEXTS = {
     "title", "agent", "origin", "snippet", "text", "first_prompt", "group", "place", "id", "parent",
@@ -98,42 +100,39 @@ def harmless() -> Any:
     return shape(found)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_s23_s45_recorded_text_stays_in_its_field(attack: str, harmless: Any) -> None:
-    with clew.open("memory:") as store:
-        found = answers(store, fill(store, attack))
-    for name, text in leaves(found):
-        assert set(FIELD.findall(text)) <= EXPECTED.get(name, set()), (name, text[:200])
-    told = shape(found)
-    for one in (told, harmless):  # a command that cannot be typed is left out
-        one["overview"]["resume"] = None
-    assert told == harmless
+@pytest.mark.parametrize("number", range(3))
+def test_s23_s45_recorded_text_stays_in_its_field(number: int, harmless: Any) -> None:
+    """And ids and places lead back to where they came from."""
+    for attack in ATTACKS[number::3]:
+        with clew.open("memory:") as store, named(repr(attack[:100])):
+            session = fill(store, attack)
+            found = answers(store, session)
+            for name, text in leaves(found):
+                assert set(FIELD.findall(text)) <= EXPECTED.get(name, set()), (name, text[:200])
+            told = shape(found)
+            for one in (told, harmless):  # a command that cannot be typed is left out
+                one["overview"]["resume"] = None
+            assert told == harmless
+            lead_back(view_of(store, workspace=session.info.workspace), found)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_ids_and_places_lead_back_to_where_they_came_from(attack: str) -> None:
-    with clew.open("memory:") as store:
-        session = fill(store, attack)
-        view = view_of(store, workspace=session.info.workspace)
-        found = answers(store, session)
-        for one in found["list"]["sessions"]:
-            assert ask(view, "session_overview", session=one["id"])["id"] == one["id"]
-            assert view.find(one["id"]).id == unescaped(one["id"])
-        for hit in found["search"]["hits"]:
-            [here] = ask(
-                view, "read_session", place=hit["place"], before=0, after=0,
-                roles=["user", "assistant", "tool", "system", "other"],
-            )["entries"]  # fmt: skip
-            assert here["place"].rpartition("@")[2] == hit["place"].rpartition("@")[2]
-        [mark] = found["overview"]["checkpoints"]
-        [there] = ask(view, "read_session", place=mark["place"], before=0, after=0, roles=["other"])[
-            "entries"
-        ]
-        assert there["place"].endswith(".3")
+def lead_back(view: View, found: dict[str, Any]) -> None:
+    for one in found["list"]["sessions"]:
+        assert ask(view, "session_overview", session=one["id"])["id"] == one["id"]
+        assert view.find(one["id"]).id == unescaped(one["id"])
+    for hit in found["search"]["hits"]:
+        [here] = ask(
+            view, "read_session", place=hit["place"], before=0, after=0,
+            roles=["user", "assistant", "tool", "system", "other"],
+        )["entries"]  # fmt: skip
+        assert here["place"].rpartition("@")[2] == hit["place"].rpartition("@")[2]
+    [mark] = found["overview"]["checkpoints"]
+    [there] = ask(view, "read_session", place=mark["place"], before=0, after=0, roles=["other"])["entries"]
+    assert there["place"].endswith(".3")
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_id_and_any_name_of_a_checkpoint_is_understood_again(id: str, data: st.DataObject) -> None:
     name = data.draw(st.text(st.sampled_from("0129.@%aA4\n\u202e\U000e0041é"), min_size=1))
     assert unescaped(escaped(id)) == id
@@ -144,7 +143,7 @@ def test_any_id_and_any_name_of_a_checkpoint_is_understood_again(id: str, data: 
     assert points_of(parts[1])[0] == name
 
 
-@pytest.mark.parametrize("id", ["plain", "claude-code:0b1c-9f", "a b", "user@host", "100%", "ü/漢", "a%zz"])
+@each_row("id", ["plain", "claude-code:0b1c-9f", "a b", "user@host", "100%", "ü/漢", "a%zz"])
 def test_an_id_without_characters_that_act_is_as_it_was(id: str) -> None:
     assert escaped(id) == id
 
@@ -189,28 +188,14 @@ def test_s17_s23_the_store_that_attacks_the_page_attacks_no_answer(tmp_path: Pat
         assert len(listed) > 12
         for one in listed:
             overview = ask(view, "session_overview", session=one["id"])
-            ask(
-                view,
-                "read_session",
-                place=one["id"],
-                before=50,
-                tools="full",
-                roles=["user", "tool", "other"],
-            )
+            roles = ["user", "tool", "other"]
+            ask(view, "read_session", place=one["id"], before=50, tools="full", roles=roles)
             ask(view, "usage_summary", session=one["id"], by="workspace")
             marks = [mark["place"] for mark in overview["checkpoints"] if mark["files"]]
             for a in marks:
                 ask(view, "diff_files", a=a)
                 ask(view, "diff_files", a=marks[-1], b=a)
-        ask(
-            view,
-            "search_sessions",
-            query="needle",
-            limit=30,
-            tools=True,
-            include_current=True,
-            workspace="all",
-        )
+        ask(view, "search_sessions", query="needle", limit=30, tools=True, workspace="all")
 
 
 def test_s18_files_with_names_that_act_are_listed_once_and_can_be_asked_for(tmp_path: Path) -> None:
@@ -225,15 +210,10 @@ def test_s18_files_with_names_that_act_are_listed_once_and_can_be_asked_for(tmp_
             (files / name).write_text("new\n")
         session.checkpoint("b", files=files)
         view = view_of(store, workspace="/w")
-        found: list[dict[str, Any]] = []
-        cursor: dict[str, str] = {}
-        while True:
-            answer = ask(view, "diff_files", a="s@a", b="s@b", max_tokens=500, **cursor)
-            found += answer["files"]
-            if answer["next"] is None:
-                break
-            assert answer["next"].isdecimal(), "no text of a file's name is in it"
-            cursor = {"cursor": answer["next"]}
+        assert ask(view, "diff_files", a="s@a", b="s@b", max_tokens=500)["next"].isdecimal(), (
+            "no text of a file's name is in it"
+        )
+        found = walk(view, "diff_files", "files", a="s@a", b="s@b", max_tokens=500)
         assert len(found) == len(list(files.iterdir()))
         assert len({one["path"] for one in found}) == len(found)
         for one in found:

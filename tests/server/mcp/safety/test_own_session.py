@@ -18,6 +18,7 @@ from clew.server.mcp.factory import make_server
 from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, running
 from tests.server.mcp.safety.asking import HERE, ask, refused, view_of, walk
+from tests.support.rows import each_row
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=3)
 
@@ -59,8 +60,8 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("order", ["best", "newest"])
-@pytest.mark.parametrize("limit", [1, 2, 7, 30])
+@each_row("order", ["best", "newest"])
+@each_row("limit", [1, 2, 7, 30])
 def test_a_session_that_is_named_finds_all_but_itself_and_its_subagents(
     store: clew.Store, order: str, limit: int
 ) -> None:
@@ -108,7 +109,7 @@ def test_the_environment_names_the_session() -> None:
     assert named_in({"CLAUDE_CODE_SESSION_ID": "0b1c", "CLEW_SESSION": "mine"}) == "mine"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("meta", "name"),
     [
         (None, None),

@@ -19,8 +19,9 @@ from clew.server.mcp.view import View
 from tests.server.mcp.safety.asking import HERE, view_of
 from tests.server.mcp.safety.attacks import ATTACKS, fill
 from tests.server.mcp.safety.test_scope import MARK, secret_names, store  # noqa: F401
-from tests.server.mcp.safety.test_secrets import KEYS, parts
+from tests.server.mcp.safety.test_secrets import OTHERS, SOME, parts
 from tests.server.mcp.safety.test_secrets import fill as fill_with_key
+from tests.support.rows import each_row, named
 
 
 def page(view: View, uri: str) -> str:
@@ -45,30 +46,29 @@ def outside(text: str) -> str:
     return re.sub(r"clew://[!-~]+", "", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
 
 
-@pytest.mark.parametrize("number", range(0, len(ATTACKS), 10))
-def test_s23_s45_recorded_text_stays_in_the_fences_of_a_page(number: int) -> None:
-    for attack in ATTACKS[number : number + 10]:
-        with clew.open("memory:") as opened:
-            session = fill(opened, attack)
-            view = view_of(opened, workspace=session.info.workspace)
-            for text in pages(view, session):
-                left = outside(text)
-                said = set(re.findall(r"([a-z]+)-field", left))
-                assert said <= {"title", "agent"}, (said, left[:500])
-            for one in listed(view, None).resources:
-                assert not ACTING.search(one.model_dump_json())
-                assert page(view, str(one.uri))
-            assert not ACTING.search(completed(view, "").model_dump_json())
+@each_row("attack", ATTACKS)
+def test_s23_s45_recorded_text_stays_in_the_fences_of_a_page(attack: str) -> None:
+    with clew.open("memory:") as opened:
+        session = fill(opened, attack)
+        view = view_of(opened, workspace=session.info.workspace)
+        for text in pages(view, session):
+            left = outside(text)
+            said = set(re.findall(r"([a-z]+)-field", left))
+            assert said <= {"title", "agent"}, (said, left[:500])
+        for one in listed(view, None).resources:
+            assert not ACTING.search(one.model_dump_json())
+            assert page(view, str(one.uri))
+        assert not ACTING.search(completed(view, "").model_dump_json())
 
 
-@pytest.mark.parametrize("number", range(0, len(KEYS), 16))
-def test_s24_no_page_tells_a_secret(number: int) -> None:
-    for key in KEYS[number : number + 16 : 4]:
-        with clew.open("memory:") as opened:
+@pytest.mark.parametrize("keys", [SOME, OTHERS], ids=["some", "others"])
+def test_s24_no_page_tells_a_secret(keys: list[str]) -> None:
+    for key in keys:
+        with clew.open("memory:") as opened, named(repr(key)):
             session = fill_with_key(opened, "s", key)
             view, secret = view_of(opened), parts(key)
             for text in (*pages(view, session), listed(view, None).model_dump_json()):
-                assert not [one for one in secret if one in text], (key, text[:2000])
+                assert not [one for one in secret if one in text], text[:2000]
 
 
 def test_s19_no_address_leads_to_what_is_elsewhere(store: clew.Store, tmp_path: Path) -> None:  # noqa: F811

@@ -16,6 +16,7 @@ from clew.server.access.principal import OWNER, Principal
 from clew.server.mcp.tools import TOOLS, tools_for
 from clew.server.mcp.view import View
 from tests.server.mcp.safety.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
+from tests.support.rows import each_row
 
 MARK = "zebra"
 """Every text, name and id of what is elsewhere has it."""
@@ -99,16 +100,12 @@ def test_s19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> No
         (f"{MARK}-away@0", f"{MARK}-none@0"),
         (f"{MARK}-away@{MARK}-checkpoint", f"{MARK}-none@{MARK}-checkpoint"),
     ):
-        for tool in (
-            "session_overview",
-            "read_session",
-            "diff_files",
-            "usage_summary",
-            "checkpoint",
-            "remember",
-        ):
-            field = {"read_session": "place", "diff_files": "a", "remember": "place"}.get(tool, "session")
-            more = {"checkpoint": {"name": "n"}, "remember": {"note": "n"}}.get(tool, {})
+        asked: list[tuple[str, str, dict[str, str]]] = [
+            *((tool, "session", {}) for tool in ("session_overview", "usage_summary")),
+            ("read_session", "place", {}), ("diff_files", "a", {}), ("remember", "place", {"note": "n"}),
+            ("checkpoint", "session", {"name": "n"}),
+        ]  # fmt: skip
+        for tool, field, more in asked:
             said = [refused(view, tool, **{field: name}, **more) for name in (theirs, nothing)]
             assert said[0].replace(theirs, "X").replace(theirs.partition("@")[0], "X") == said[1].replace(
                 nothing, "X"
@@ -153,7 +150,7 @@ def test_what_a_fork_brought_along_is_read_and_nothing_that_was_said_later(store
     assert [one["text"] for one in entries] == [f"{MARK} shared words"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "workspace",
     [ELSEWHERE, "all", "", ".", "..", "~", "/", "/work", f"{HERE}/..", f"{HERE}/sub", f"{HERE}\0", "\0", "*",
      "%", "HERE", "here ", "x" * 400, "file:///srv/elsewhere", "../elsewhere"],
@@ -197,9 +194,7 @@ def bound(**limits: Any) -> Principal:
     return replace(OWNER, kind="token", **limits)
 
 
-@pytest.mark.parametrize(
-    "principal", [bound(workspace=HERE), bound(tags=("ours",))], ids=["workspace", "tags"]
-)
+@each_row("principal", [bound(workspace=HERE), bound(tags=("ours",))], ids=["workspace", "tags"])
 def test_s19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: Principal) -> None:
     view = View(store=store, principal=principal, sees_all=True, writes=True)
     answers = [

@@ -18,6 +18,7 @@ from clew.server.mcp.view import View
 from tests.core.redact.corpus_reader import with_secrets
 from tests.core.redact.keys import keys
 from tests.server.mcp.safety.asking import HERE, ask, call, view_of, walk
+from tests.support.rows import named
 
 
 def is_known(text: str) -> bool:
@@ -27,6 +28,8 @@ def is_known(text: str) -> bool:
 RULES = dict(keys(1))
 KEYS = [*RULES.values(), *{one.label: one.text for one in with_secrets() if is_known(one.text)}.values()]
 """One for each rule that knows the shape of keys, and some that are known by what stands before them."""
+SOME = KEYS[::8]
+OTHERS = [key for key in KEYS if key not in SOME]
 PART = 12
 """So many letters of a secret in a row are too many."""
 CUTS = (100, 300, 1500)
@@ -117,15 +120,15 @@ def texts(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-@pytest.mark.parametrize("number", range(0, len(KEYS), 8))
-def test_s24_no_rule_lets_a_secret_out(number: int) -> None:
-    for key in KEYS[number : number + 8]:
-        with clew.open("memory:") as store:
+@pytest.mark.parametrize("keys", [SOME, OTHERS], ids=["some", "others"])
+def test_s24_no_rule_lets_a_secret_out(keys: list[str]) -> None:
+    for key in keys:
+        with clew.open("memory:") as store, named(repr(key)):
             fill(store, "s", key)
             secret = parts(key)
             for answer in told(view_of(store), "s", key):
                 said = texts(answer)
-                assert not [one for one in secret if one in said], (key, said[:3000])
+                assert not [one for one in secret if one in said], said[:3000]
 
 
 def test_s24_secrets_are_counted_and_told_only_if_the_server_reveals_them() -> None:

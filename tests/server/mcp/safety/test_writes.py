@@ -13,10 +13,11 @@ import pytest
 import clew
 from clew.model import Retention
 from clew.server.mcp.places import place_in
-from clew.server.mcp.tools import TOOLS, tools_for
+from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.tools.marks import MOST_NOTED, NOTE
 from clew.server.mcp.view import View
-from tests.server.mcp.safety.asking import BY_NAME, HERE, ask, call, refused, view_of, walk
+from tests.server.mcp.safety.asking import HERE, ask, call, refused, view_of, walk
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -53,11 +54,6 @@ def together(*works: Callable[[], object]) -> None:
     for thread in threads:
         thread.join()
     assert not failures, failures
-
-
-def test_tools_that_write_are_offered_only_if_they_are_allowed(store: clew.Store) -> None:
-    assert not set(tools_for(view_of(store))) & {"checkpoint", "remember"}
-    assert set(tools_for(view_of(store, writes=True))) == set(BY_NAME)
 
 
 def test_no_tool_is_named_or_described_as_one_that_takes_something_away() -> None:
@@ -164,8 +160,9 @@ def test_notes_have_an_end(store: clew.Store, view: View) -> None:
     refused(view, "remember", note="")
 
 
-@pytest.mark.parametrize("name", ["", "a, b", "\x1b[31mred\n\u202e", "x" * 5000, "漢" * 500])
+@each_row("name", ["", "a, b", "\x1b[31mred\n\u202e", "x" * 5000, "漢" * 500])
 def test_the_name_of_a_client_is_only_a_name(store: clew.Store, name: str) -> None:
+    store.get("s").append({"role": "user", "content": "the next one"})
     ask(view_of(store, writes=True, session="s", client=name), "remember", note="n")
     by = str(last(store).annotations["noted_by"])
     assert by.startswith("mcp:")

@@ -1,12 +1,9 @@
-"""The agents' own readers, from the registries: installed once for all runs, outside of the tree, and run
-without a network. In continuous integration they must be there."""
+"""The agents' own readers, from the registry, run without a network."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,35 +11,10 @@ from threading import Thread
 from types import TracebackType
 from typing import Any
 
-import pytest
+from tests.support.npm import installed
 
-CODEX = "@openai/codex@0.166.0"
-PI = "@mariozechner/pi-coding-agent@0.73.1"
-
-
-def missing(what: str, why: str) -> None:
-    if os.environ.get("CI", "") not in ("", "0", "false"):
-        pytest.fail(f"{what} is needed here: {why}")
-    pytest.skip(why)
-
-
-def installed(package: str) -> Path:
-    """The directory with `node_modules` in which a package is."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        missing(package, "there is no node with npm")
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    place = caches / "clew-tests" / package.strip("@").replace("/", "-").replace("@", "-")
-    place.mkdir(parents=True, exist_ok=True)
-    done = place / "done"
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), package]
-            ran = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
-            if ran.returncode:
-                missing(package, f"npm cannot install it: {ran.stderr[-500:]}")
-            done.touch()
-    return place
+CODEX = ("@openai/codex", "0.166.0")
+PI = ("@mariozechner/pi-coding-agent", "0.73.1")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -54,7 +26,7 @@ class Codex:
     """`codex app-server`: what it lists and reads of the threads of a home directory."""
 
     def __init__(self, home: Path) -> None:
-        program = installed(CODEX) / "node_modules" / ".bin" / "codex"
+        program = installed(*CODEX) / ".bin" / "codex"
         self._process = subprocess.Popen(
             [str(program), "app-server"],
             stdin=subprocess.PIPE,
@@ -120,7 +92,7 @@ console.log(JSON.stringify(found));
 
 def pi_sessions(home: Path, workspace: Path) -> list[dict[str, Any]]:
     """The sessions that pi lists for a directory, each with the context that its model gets."""
-    place = installed(PI)
+    place = installed(*PI).parent
     script = place / "list.mjs"
     if not script.exists() or script.read_text() != _PI:
         script.write_text(_PI)
@@ -129,7 +101,6 @@ def pi_sessions(home: Path, workspace: Path) -> list[dict[str, Any]]:
         env=environment(home),
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -169,7 +140,7 @@ class _Model(BaseHTTPRequestHandler):
 
 def what_codex_sends(home: Path, workspace: Path, thread: str, prompt: str) -> list[dict[str, Any]]:
     """Go on with a thread, and see the input that the model gets."""
-    program = installed(CODEX) / "node_modules" / ".bin" / "codex"
+    program = installed(*CODEX) / ".bin" / "codex"
     with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
         server.asked = []  # type: ignore[attr-defined]
         Thread(target=server.serve_forever, daemon=True).start()
@@ -187,7 +158,6 @@ def what_codex_sends(home: Path, workspace: Path, thread: str, prompt: str) -> l
             env=environment(home, CODEX_HOME=str(home / ".codex")),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=90,
             check=True,
         )
         server.shutdown()
