@@ -17,6 +17,8 @@ OPENING: Final = 5
 """In every so manyth cycle the kills may come while the store is being opened."""
 CALLS: Final = 2_000
 """Calls of functions by which a store is opened, about."""
+ANSWERS: Final = 24
+"""Operations on a new store that are answered before its first workers are killed: so much can be lost at least."""
 
 
 def kill_cycles(
@@ -60,6 +62,7 @@ def kill_cycles(
                 purges=purges,
                 planted=planted,
                 instant=cycle + 1 if in_turn else choose(1, CALLS if while_opening else longest),
+                answers_before=0 if in_turn or cycle % renew else -(-ANSWERS // workers),
                 only_commits=in_turn,
                 while_opening=while_opening,
             )

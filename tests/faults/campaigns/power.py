@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.campaign import Result
-from tests.faults.campaigns.kills import CALLS, OPENING
+from tests.faults.campaigns.kills import ANSWERS, CALLS, OPENING
 from tests.faults.subjects import Subject
 from tests.faults.workload.judge import Judge
 from tests.faults.workload.worker import Orders, hear_until_now, work
@@ -136,6 +136,7 @@ def cut_power(
                 purges=purges,
                 planted=planted,
                 instant=cut + 1 if in_turn else choose(1, CALLS if while_opening else longest),
+                answers_before=0 if in_turn or cut % renew else ANSWERS,
                 only_commits=in_turn,
                 while_opening=while_opening,
             )

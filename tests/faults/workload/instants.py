@@ -2,7 +2,8 @@
 
 A step is a line that the worker tells, or the begin or the end of a commit; while it opens the store, a call
 of a function. So with one thread the same number is the same instant on every machine; with several, the
-others are wherever they have come to.
+others are wherever they have come to. Steps can be counted from when so many operations were answered: then there is
+something to lose, however the threads took turns.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ class Instant:
         tell: Tell,
         step: int,
         *,
+        answers_before: int = 0,
         only_commits: bool = False,
         only_thread: str = "",
         is_answered: bool = True,
     ) -> None:
-        """`step`: 0 is never. `only_commits`: their begins and ends alone are steps. `only_thread`: those of
-        the thread with this name alone are. `is_answered`: nobody waits for the thread of the writer."""
+        """`step`: 0 is never. `answers_before`: count steps from when so many operations were answered.
+        `only_commits`: their begins and ends alone are steps. `only_thread`: what the thread with this name
+        does alone counts. `is_answered`: nobody waits for the thread of the writer."""
         self._tell = tell
         self._left = step
+        self._answers_before = answers_before
         self._only_commits = only_commits
         self._only_thread = only_thread
         self._is_answered = is_answered
@@ -50,22 +54,27 @@ class Instant:
             self._tell(line)
             if line[0] in ("acknowledged", "moved"):
                 self._answers += 1
+                self._answers_before -= self._counts()
                 self._acknowledged.notify_all()
         if not self._only_commits:
             self.step()
 
     def step(self) -> None:
-        thread = threading.current_thread().name
-        if self._only_thread not in ("", thread):
+        if not self._counts():
             return
         with self._lock:
+            if self._answers_before > 0:
+                return
             self._left -= 1
             if self._left == 0:
-                if thread == "clew-writer" and self._is_answered:  # then somebody is told too early: see it
+                if threading.current_thread().name == "clew-writer" and self._is_answered:  # then somebody is told too early: see it
                     answers = self._answers
                     self._acknowledged.wait_for(lambda: self._answers > answers)
                 self._tell([NOW, ""])
                 self._acknowledged.wait_for(lambda: False)
+
+    def _counts(self) -> bool:
+        return self._only_thread in ("", threading.current_thread().name)
 
     def watch_commits(self) -> None:
         """From now on each begin and each end of a commit is a step."""

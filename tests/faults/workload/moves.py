@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Standing(msgspec.Struct):
 
 
 World: TypeAlias = dict[str, Standing]
+
+FIRST_PURGES: Final = ("create", "append", "create other", "purge", "scrub", "fork", "purge")
+"""What a worker that purges does first, in this order. Then it chooses."""
 
 
 def played(world: World, move: Move) -> World:
@@ -94,21 +97,21 @@ def next_purge(world: World, session: str, number: int, chooser: random.Random) 
     """Something that writes what is stored anew. Values of one length are set in between: what is written
     anew may look like what it replaces, but for them."""
     other = f"{session}/gone"
-    if session not in world:
-        return Move("create", session)
-    if not world[session].path:
-        return Move("append", session, [f"{session}/{number}"])
     kinds = ["set_var", "set_var", "set_var", "checkpoint", "scrub"]
-    kinds += ["purge", "purge"] if other in world else ["create", "fork"]
-    kind = chooser.choice(kinds)
+    kinds += ["purge", "purge"] if other in world else ["create other", "fork"]
+    kind = FIRST_PURGES[number] if number < len(FIRST_PURGES) else chooser.choice(kinds)
     match kind:
+        case "append":
+            return Move(kind, session, [f"{session}/{number}"])
         case "set_var":
             return Move(kind, session, at=100_000 + number, name=f"v{number % 3}")
         case "checkpoint":
             return Move(kind, session, at=100_000 + number, name="here")
         case "fork":
             return Move(kind, session, at=0, name=other)
-        case "create" | "purge":
+        case "create other":
+            return Move("create", other)
+        case "purge":
             return Move(kind, other)
     return Move(kind, session)
 

@@ -23,7 +23,7 @@ from tests.faults.history.checker import outcome_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.instants import NOW, Instant
-from tests.faults.workload.moves import Move, World, make, next_move, next_purge, played
+from tests.faults.workload.moves import FIRST_PURGES, Move, World, make, next_move, next_purge, played
 from tests.support.children import Child
 
 SHARED: Final = ("alpha", "beta", "gamma")
@@ -58,6 +58,8 @@ class Orders(msgspec.Struct, kw_only=True):
     instant: int = 0
     """The step at which it tells that it is time to be killed, and comes to rest; 0: never. If it purges, the
     steps of the thread that does so count."""
+    answers_before: int = 0
+    """Steps count from when so many operations were answered. If it purges, from when it has purged and scrubbed."""
     only_commits: bool = False
     """Of the steps only the begins and ends of commits count."""
     while_opening: bool = False
@@ -69,8 +71,16 @@ def work(tell: Tell, subject: Subject, orders: Orders) -> None:
     plant(orders.planted)
     if orders.files:
         os.environ["XDG_CACHE_HOME"] = f"{orders.files}.cache"
-    counted = PURGER if orders.purges and not orders.while_opening else ""
-    instant = Instant(tell, orders.instant, only_commits=orders.only_commits, only_thread=counted)
+    counted, answers_before = "", orders.answers_before
+    if orders.purges and not orders.while_opening:
+        counted, answers_before = PURGER, len(FIRST_PURGES)
+    instant = Instant(
+        tell,
+        orders.instant,
+        answers_before=answers_before,
+        only_commits=orders.only_commits,
+        only_thread=counted,
+    )
     tell_alone = instant.tell
     try:
         store = instant.watch_calls(subject.open) if orders.while_opening else subject.open()
