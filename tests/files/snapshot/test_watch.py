@@ -176,7 +176,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "rename": lambda root: (root / "a/one.txt").rename(root / "b/one.txt"),
     "mode": lambda root: (root / "a/one.txt").chmod(0o755),
     "mode of a directory": lambda root: (root / "a/sub").chmod(0o711),
-    "link": lambda root: (root / "a/link").symlink_to("/etc/passwd"),
+    "link": lambda root: (root / "a/link").symlink_to("one.txt"),
     "new directories": lambda root: plant(os.fsencode(root / "a/x/y/z"), {b"f": b"f", b"w": {}}),
     "directory gone": lambda root: shutil.rmtree(root / "a"),
     "directory moved": lambda root: (root / "a").rename(root / "empty/a"),
