@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from re._parser import SubPattern, parse  # type: ignore[import-not-found]
 from typing import Any
 
 import pytest
@@ -51,6 +52,26 @@ def _use(known: Known, text: Any) -> None:
 
 def test_s55_expressions_have_names_so_that_they_are_tested() -> None:
     assert set(made_elsewhere()) == MADE_OF_DATA
+
+
+def test_no_possessive_repeat_looks_ahead_inside() -> None:
+    """Python before 3.11.5, as in Debian 12, matches such a repeat wrongly, and an atomic group rightly."""
+    wrong = [known.place for known in known_patterns() if _looks_ahead_in_a_repeat(known.pattern)]
+    assert wrong == []
+    assert _looks_ahead_in_a_repeat(re.compile(r"x(?:[^-]|(-(?!-)))*+"))
+    assert not _looks_ahead_in_a_repeat(re.compile(r"x(?>(?:[^-]|-(?!-))*)\d*+"))
+
+
+def _looks_ahead_in_a_repeat(pattern: re.Pattern[Any]) -> bool:
+    def looks(parsed: Any, *, is_inside: bool) -> bool:
+        if isinstance(parsed, tuple) and parsed and str(parsed[0]) == "POSSESSIVE_REPEAT":
+            is_inside = True
+        if isinstance(parsed, tuple) and parsed and str(parsed[0]) in ("ASSERT", "ASSERT_NOT") and is_inside:
+            return True
+        parts = parsed if isinstance(parsed, (tuple, list, SubPattern)) else ()
+        return any(looks(part, is_inside=is_inside) for part in parts)
+
+    return looks(parse(pattern.pattern, pattern.flags), is_inside=False)
 
 
 def test_the_search_for_slow_expressions_would_find_one() -> None:

@@ -26,13 +26,13 @@ CLASSES: Final = frozenset({COMMENT, TEXT, NUMBER, WORD, NAME, ADDED, REMOVED, P
 
 # Every part takes what it has read, also when its end is missing: nothing is read twice.
 _HASH: Final = r"(?P<c>#[^\n]*+)"
-_DASHES: Final = r"(?P<c>--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?)"
-_SLASHES: Final = r"(?P<c>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?)"
-_STARS: Final = r"(?P<c>/\*(?:[^*]|\*(?!/))*+(?:\*/)?)"
+_DASHES: Final = r"(?P<c>--[^\n]*+|/\*(?>(?:[^*]|\*(?!/))*)(?:\*/)?)"
+_SLASHES: Final = r"(?P<c>//[^\n]*+|/\*(?>(?:[^*]|\*(?!/))*)(?:\*/)?)"
+_STARS: Final = r"(?P<c>/\*(?>(?:[^*]|\*(?!/))*)(?:\*/)?)"
 _DOUBLE: Final = r'"(?:[^"\\\n]|\\.)*+"?'
 _SINGLE: Final = r"'(?:[^'\\\n]|\\.)*+'?"
 _BACK: Final = r"`(?:[^`\\]|\\.)*+`?"
-_TRIPLE: Final = r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?"
+_TRIPLE: Final = r'"""(?>(?:[^"\\]|\\.|"(?!""))*)(?:""")?' + r"|'''(?>(?:[^'\\]|\\.|'(?!''))*)(?:''')?"
 _NUMBER: Final = r"(?P<n>(?<![\w.])\d[\w.]*+)"
 _WORD: Final = r"(?P<k>[^\W\d]\w*+)"
 
@@ -128,7 +128,7 @@ _FAMILIES: Final = {
         _parts(rf"(?P<t>{_DOUBLE}(?=\s{{0,8}}:))|(?P<s>{_DOUBLE})", _NUMBER, _WORD), _CONSTANTS
     ),
     "html xml svg": _Language(
-        _parts(r"(?P<c><!--(?:[^-]|-(?!->))*+(?:-->)?)", r"(?P<t></?[A-Za-z][\w:-]*+)", _texts(_DOUBLE))
+        _parts(r"(?P<c><!--(?>(?:[^-]|-(?!->))*)(?:-->)?)", r"(?P<t></?[A-Za-z][\w:-]*+)", _texts(_DOUBLE))
     ),
     "diff patch": _Language(
         re.compile(r"(?m:^)(?:(?P<gu>@@[^\n]*+|[+-]{3} [^\n]*+)|(?P<gi>\+[^\n]*+)|(?P<gd>-[^\n]*+))")

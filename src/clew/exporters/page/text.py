@@ -24,7 +24,7 @@ MOST_CODE: Final = 40_000
 MOST_CELLS: Final = 50_000
 """Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
 
-_PLAIN: Final = re.compile(r"[^\W\d_](?:[^\W_]|[,.;:?!'\"()/%]| (?! ))*+(?<! )")
+_PLAIN: Final = re.compile(r"[^\W\d_](?>(?:[^\W_]|[,.;:?!'\"()/%]| (?! ))*)(?<! )")
 """One line that means the same in Markdown, as most of what people type. It holds nothing to be escaped."""
 _TAGS: Final = {
     "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
