@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import sys
 from pathlib import Path
-from typing import Any
 
 import clew
 from clew.backends.postgres.blobs import LocalObjects
@@ -57,13 +55,11 @@ def make_everything(umask: int, directory: str) -> dict[str, str]:
 
 
 def _note_what_is_removed(gone: dict[str, str], temporary: Path) -> None:
-    remove = shutil.rmtree
+    def note(event: str, _: tuple[object, ...]) -> None:
+        if event == "shutil.rmtree":
+            gone.update(modes(temporary))
 
-    def noting(path: Any, *args: Any, **options: Any) -> None:
-        gone.update(modes(temporary))
-        remove(path, *args, **options)
-
-    shutil.rmtree = noting  # type: ignore[assignment]
+    sys.addaudithook(note)
 
 
 def _use(address: str, beside: Path, work: Path, gone: dict[str, str]) -> None:
