@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import clew
 from tests.server.conftest import Running
 from tests.server.page.conftest import Problems, sign_in
@@ -57,9 +59,8 @@ def query_of(page: Page) -> str:
 # -- the list is live
 
 
-def test_two_tabs_show_what_happens_without_being_loaded_again(
-    server: Running, visit: Visit, context: BrowserContext
-) -> None:
+def test_two_tabs_show_what_happens_without_being_loaded_again(server: Running, visit: Visit) -> None:
+    """It takes more than a second: two tabs draw each of seven changes."""
     store = server.store
     say(store, "old", title="An old session", workspace="/home/ada/webshop", metadata={"agent": "codex"})
     tabs = [visit(), visit()]
@@ -195,21 +196,30 @@ def test_hits_are_of_tools_and_other_branches_too_and_keys_go_from_one_to_the_ne
 # -- filters
 
 
-def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit) -> None:
+@pytest.fixture
+def unlike(server: Running, visit: Visit) -> Page:
+    """A list of three sessions of which each is like no other one."""
     store = server.store
     say(store, "a", title="Alpha", workspace="/w/shop", model="m-1", metadata={"agent": "codex"}, cost="2.50")
     say(store, "b", title="Beta", workspace="/w/shop", metadata={"agent": "cline"}, tags=("urgent",))
     say(store, "c", title="Gamma", workspace="/w/blog", metadata={"agent": "codex"}).fail("no")
     page = visit()
     length(page, 3)
+    return page
 
-    def choose(name: str, value: str) -> None:
-        page.locator(f"#filter-{name}").click()
-        page.locator(".popover:popover-open button", has_text=value).click()
 
-    choose("agent", "codex")
+def choose(page: Page, name: str, value: str) -> None:
+    """Choose from the menu of a filter."""
+    page.locator(f"#filter-{name}").click()
+    page.locator(".popover:popover-open button", has_text=value).click()
+
+
+def test_chips_narrow_the_list_and_are_the_address(unlike: Page) -> None:
+    """It takes more than a second: the list is asked for again with each of them."""
+    page = unlike
+    choose(page, "agent", "codex")
     length(page, 2)
-    choose("project", "shop")
+    choose(page, "project", "shop")
     length(page, 1)
     at(page, 1, "Alpha")
     assert query_of(page) == "?agent=codex&project=shop"
@@ -219,19 +229,28 @@ def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit
     page.get_by_role("button", name="Clear", exact=True).click()
     length(page, 3)
     assert query_of(page) == ""
+
+
+def test_every_chip_finds_what_it_names_and_is_taken_off(unlike: Page) -> None:
+    """It takes more than a second: the list is asked for again with each of them."""
+    page = unlike
     for name, value, title, query in [
         ("model", "m-1", "Alpha", "?model=m-1"),
         ("status", "failed", "Gamma", "?status=failed"),
         ("tag", "urgent", "Beta", "?tag=urgent"),
         ("cost", "$1 or more", "Alpha", "?min_cost=1"),
     ]:
-        choose(name, value)
+        choose(page, name, value)
         length(page, 1)
         at(page, 1, title)
         assert query_of(page) == query
         page.get_by_role("button", name=f"Do not filter by {name}").click()
         length(page, 3)
-    choose("date", "Last 7 days")
+
+
+def test_days_are_chosen_from_a_menu_or_typed(unlike: Page) -> None:
+    page = unlike
+    choose(page, "date", "Last 7 days")
     page.wait_for_url("**/?since=7d")
     length(page, 3)
     page.locator("#filter-date").click()

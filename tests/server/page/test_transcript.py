@@ -260,7 +260,7 @@ SCROLL_UP = """async () => {
   const feed = document.querySelector("#transcript");
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const jumps = [];
-  for (let step = 0; step < 60; step++) {
+  for (let step = 0; step < 30; step++) {
     while (feed.querySelector(".transcript-waiting")) await frame();
     const rows = [...feed.querySelectorAll("article")];
     const row = rows.find((one) => one.getBoundingClientRect().top > feed.getBoundingClientRect().top + 20);
@@ -288,7 +288,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_a_long_session_opens_at_its_end_never_jumps_and_keys_reach_both_ends(
     long: Running, visit: Visit
 ) -> None:
-    """It takes more than a second: 60 times something is scrolled and drawn."""
+    """It takes more than a second: 30 times something is scrolled and drawn."""
     page = visit("/s/talk", of=long)
     in_window(page, 4999)
     assert page.locator("#transcript article").count() < 100
