@@ -84,6 +84,7 @@ async def use_resources(client: Client) -> None:
         "clew://session/{id}/entries/{entry}",
         "clew://session/{id}/tree",
     ]
+    assert {one.mime_type for one in templates} == {"text/markdown"}
     found = await client.call_tool("search_sessions", {"query": "teapot wrote", "include_current": True})
     entry = found.structured_content["hits"][0]["place"].removeprefix("tea@")
     assert "which teapot is for two?" in await text_of(client, TEA)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 import clew
 from clew.core.messages.text import ACTING
@@ -24,6 +25,10 @@ from tests.server.mcp.safety.elsewhere import fill as fill_elsewhere
 from tests.server.mcp.safety.test_secrets import OTHERS, SOME, parts
 from tests.server.mcp.safety.test_secrets import fill as fill_with_key
 from tests.support.rows import each_row, named
+
+BLOCKS = ("heading", "paragraph", "bullet_list", "list_item", "inline", "fence")
+FORGED = {"A heading", "system · 2026-01-01T00:00:00+00:00 · "}
+"""What an attack would have as a heading."""
 
 
 def page(view: View, uri: str) -> str:
@@ -42,10 +47,15 @@ def pages(view: View, session: clew.Session) -> Iterator[str]:
         yield page(view, uris.entry_uri(session.id, entry.id))
 
 
-def outside(text: str) -> str:
-    """A page without what stands in its fences, code spans and addresses, which have no blanks."""
-    text = re.sub(r"(?ms)^(`{3,})[^`\n]*\n.*?^\1$", "", text)
-    return re.sub(r"clew://[!-~]+", "", re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text))
+def outside(text: str) -> list[str]:
+    """The texts of a page without its blocks of code, code spans and addresses, as a program reads Markdown. It
+    is nothing but headings, paragraphs, lists and code."""
+    found = []
+    for token in MarkdownIt("commonmark").parse(text):
+        assert token.type.startswith(BLOCKS), token
+        said = "".join(one.content for one in token.children or () if one.type != "code_inline")
+        found.append(re.sub(r"clew://[!-~]+", "", said))
+    return found
 
 
 @each_row("attack", ATTACKS)
@@ -55,10 +65,12 @@ def test_s23_s45_recorded_text_stays_in_the_fences_of_a_page(attack: str) -> Non
         view = view_of(opened, workspace=session.info.workspace)
         for text in pages(view, session):
             left = outside(text)
-            said = set(re.findall(r"([a-z]+)-field", left))
-            assert said <= {"title", "agent"}, (said, left[:500])
+            said = set(re.findall(r"([a-z]+)-field", str(left)))
+            assert said <= {"title", "agent"}, (said, left)
+            assert not FORGED & set(left)
         for one in listed(view, None).resources:
             assert not ACTING.search(one.model_dump_json())
+            assert len(one.title or "") <= 120
             assert page(view, str(one.uri))
         assert not ACTING.search(completed(view, "").model_dump_json())
 
