@@ -48,8 +48,10 @@ def pages(view: View, session: clew.Session) -> Iterator[str]:
 
 
 def outside(text: str) -> list[str]:
-    """The texts of a page without code and addresses, as a program reads Markdown. It is nothing but headings,
-    paragraphs, lists and code."""
+    """The texts of a page without code and addresses, as a program reads Markdown.
+
+    It is nothing but headings, paragraphs, lists and code.
+    """
     found = []
     for token in MarkdownIt("commonmark").parse(text):
         assert token.type.startswith(BLOCKS), token
