@@ -13,15 +13,13 @@ import pytest
 
 import clew
 from tests.server.conftest import Running
-from tests.server.page.conftest import Problems, sign_in
+from tests.server.page.conftest import PHONE, Problems, sign_in
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page, Route
 
 Visit = Callable[..., "Page"]
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 def say(store: clew.Store, id: str, *texts: str, cost: str | None = None, **settings: Any) -> clew.Session:

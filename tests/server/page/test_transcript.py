@@ -518,18 +518,9 @@ def test_a_reader_in_the_middle_stays_there_while_the_session_is_rewound(
 # -- taking it along
 
 
-@pytest.fixture
-def context(new_context: Callable[..., BrowserContext]) -> BrowserContext:
-    return new_context(permissions=["clipboard-read", "clipboard-write"])
-
-
-def copied(page: Page) -> str:
-    text = page.evaluate("navigator.clipboard.readText()")
-    assert isinstance(text, str)
-    return text
-
-
-def test_an_entry_is_copied_as_markdown_place_and_link(server: Running, visit: Visit) -> None:
+def test_an_entry_is_copied_as_markdown_place_and_link(
+    server: Running, visit: Visit, copied: Callable[[Page], str]
+) -> None:
     session = server.store.session("copy")
     session.append({"role": "user", "content": "Run *all*"}, call("c1"), result("c1", "ok ``` ok"))
     session.append({"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks"})
