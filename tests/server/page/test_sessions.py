@@ -93,6 +93,7 @@ HIDE = """(isHidden) => {
 def test_a_tab_behind_others_gives_its_stream_back_and_misses_nothing(server: Running, page: Page) -> None:
     """A browser has six of them: with one for each tab, the seventh tab would wait for ever."""
     page.get_by_text("There is no session yet.").wait_for()
+    page.locator("code", has_text="clew import --scan").wait_for()
     until(lambda: server.app.hub.streams == 1)
     page.evaluate(HIDE, True)
     until(lambda: server.app.hub.streams == 0)
@@ -129,13 +130,6 @@ def test_what_went_wrong_has_a_mark_with_words(
         page = visit(of=serve(store))
         row(page, "Cut off").locator(".sessions-mark-interrupted", has_text="interrupted").wait_for()
         assert row(page, "Needs you").locator(".sessions-mark-failed").text_content() == "!failed"
-
-
-def test_an_empty_store_says_where_sessions_come_from_until_there_is_one(server: Running, page: Page) -> None:
-    page.get_by_text("There is no session yet.").wait_for()
-    page.locator("code", has_text="clew import --scan").wait_for()
-    say(server.store, "first", title="The first one")
-    at(page, 1, "The first one")
 
 
 # -- search

@@ -151,22 +151,6 @@ def test_a_token_that_only_reads_is_offered_no_tool_that_writes(server: Running)
     assert server.store.get("a").checkpoints() == []
 
 
-def test_scopes_decide_which_tools_there_are(server: Running) -> None:
-    every = [tool.name for tool in TOOLS]
-    expected = {
-        ("read",): READING,
-        ("write",): [name for name in every if name != "diff_files"],
-        ("read", "files"): [name for name in every if name not in ("checkpoint", "remember")],
-        ("admin",): [name for name in every if name != "diff_files"],
-    }
-    for scopes, names in expected.items():
-        _, token = add_token(server.store, "-".join(scopes), scopes=scopes)
-        with server.client(token) as client:
-            assert tools(client) == names, scopes
-    with server.client() as client:
-        assert tools(client) == every
-
-
 def test_a_server_that_only_reads_offers_nobody_a_tool_that_writes(serve: Serve) -> None:
     with serve(read_only=True).client() as client:
         assert {"checkpoint", "remember"}.isdisjoint(tools(client))
