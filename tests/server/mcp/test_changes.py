@@ -5,7 +5,6 @@ That a client is not told of something is seen by what it hears next: changes ar
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -27,7 +26,7 @@ from clew.server.mcp.resources import changes
 from clew.server.mcp.resources.uris import entry_uri, session_uri, tree_uri
 from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, Running
-from tests.server.mcp.connected import connected, refused
+from tests.server.mcp.connected import Heard, connected, refused
 from tests.server.mcp.http.rpc import http_client, sdk_client
 from tests.support.rows import each_row
 from tests.support.waiting import until
@@ -259,20 +258,6 @@ def test_streams_and_what_one_follows_are_limited(view: View, monkeypatch: pytes
 
 
 # -- clients of the revision 2025-11-25
-
-
-class Heard:
-    """What a client of the older revision is told."""
-
-    def __init__(self) -> None:
-        self._told: asyncio.Queue[str] = asyncio.Queue()
-
-    async def __call__(self, message: Any) -> None:
-        assert isinstance(message, types.ResourceUpdatedNotification), message
-        self._told.put_nowait(message.params.uri)
-
-    async def next(self) -> str:
-        return await self._told.get()
 
 
 class TestOlderClients:
