@@ -62,6 +62,7 @@ def outside(text: str) -> list[str]:
 
 @each_row("attack", ATTACKS)
 def test_s23_s45_recorded_text_stays_in_the_fences_of_a_page(attack: str) -> None:
+    """It takes a second: each attack has ten pages, which a parser of Markdown reads."""
     with clew.open("memory:") as opened:
         session = fill(opened, attack)
         view = view_of(opened, workspace=session.info.workspace)
