@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
+import mcp_types as types
 import pytest
 from mcp.client import Client
 from mcp.client.session import MessageHandlerFnT
@@ -18,6 +20,20 @@ T = TypeVar("T")
 
 MODES = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 """How a client begins, and the revision that both agree on."""
+
+
+class Heard:
+    """What a client of the older revision is told."""
+
+    def __init__(self) -> None:
+        self._told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def __call__(self, message: Any) -> None:
+        assert isinstance(message, types.ResourceUpdatedNotification), message
+        self._told.put_nowait(message.params.uri)
+
+    async def next(self) -> str:
+        return await self._told.get()
 
 
 def connected(

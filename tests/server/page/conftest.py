@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
 class Site(Protocol):
     """A server, in this process or in one of its own."""
 
@@ -113,6 +116,30 @@ def visit(server: Running, context: BrowserContext, problems: Problems) -> Calla
         return sign_in(of, within, problems, path)
 
     return go
+
+
+@pytest.fixture
+def allowed(serve: Callable[..., Running]) -> Running:
+    """A server that may change files."""
+    return serve(allow_files=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The directory of `workshop.make`."""
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def copied(context: BrowserContext) -> Callable[[Page], str]:
+    """What the browser has copied."""
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def read(page: Page) -> str:
+        text: str = page.evaluate("navigator.clipboard.readText()")
+        return text
+
+    return read
 
 
 @pytest.fixture

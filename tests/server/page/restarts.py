@@ -114,4 +114,6 @@ def away(page: Page) -> None:
 
 
 def back(page: Page) -> None:
+    """Wait until the page has a server again. Like a laptop that wakes up, it tries at once."""
+    page.evaluate("window.dispatchEvent(new Event('online'))")
     page.locator(".offline").wait_for(state="hidden")

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.server.conftest import Running
 from tests.server.page.conftest import Problems
 from tests.server.page.workshop import FIRST, assistant, content, make, user, write
@@ -24,17 +22,6 @@ def row(page: Page, text: str) -> Locator:
 
 def toast(page: Page, text: str) -> Locator:
     return page.locator(".toast", has_text=text)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "project"
-
-
-@pytest.fixture
-def allowed(serve: Callable[..., Running]) -> Running:
-    """A server that may change files."""
-    return serve(allow_files=True)
 
 
 def test_the_tree_shows_the_present_path_what_was_left_and_forks(server: Running, visit: Visit) -> None:

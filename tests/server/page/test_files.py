@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.server.conftest import Running
 from tests.server.page.workshop import FIRST, content, make, user, write
 
@@ -15,17 +13,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Visit = Callable[..., "Page"]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "project"
-
-
-@pytest.fixture
-def allowed(serve: Callable[..., Running]) -> Running:
-    """A server that may change files."""
-    return serve(allow_files=True)
 
 
 def changes(page: Page) -> list[list[str]]:

@@ -44,7 +44,8 @@ _SHEET = """() => [...document.querySelectorAll(".keysheet section")].map((secti
 
 
 def test_the_reference_has_every_key(server: Running, visit: Callable[..., Page]) -> None:
-    """Parts of a page offer their commands as they come: each is waited for."""
+    """Parts of a page offer their commands as they come: each is waited for, in four views, which takes more
+    than a second."""
     for id in ("one", "other"):
         session = server.store.session(id)
         session.append({"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello."})

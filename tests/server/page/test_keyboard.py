@@ -11,14 +11,13 @@ import pytest
 
 import clew
 from tests.server.conftest import Running, running
+from tests.server.page.conftest import PHONE
 from tests.support.rows import named
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
 
 Visit = Callable[..., "Page"]
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 @pytest.fixture(scope="module")

@@ -88,15 +88,15 @@ def test_what_was_said_and_rewound_while_the_server_was_away_is_followed(
     away(page)
     session.append({"role": "user", "content": "message 71 of work"})
     fragile.start()
-    see(page, 71)
     back(page)
+    see(page, 71)
     fragile.kill()
     away(page)
     session.rewind(20)
     session.append({"role": "user", "content": "another way"})
     fragile.start()
-    page.locator("#transcript article", has_text="another way").wait_for()
     back(page)
+    page.locator("#transcript article", has_text="another way").wait_for()
     shown = read(page)
     assert ids(shown) == [entry.id for entry in session.entries()]
     assert "another way" in shown[-1].text
@@ -121,10 +121,10 @@ def test_the_list_is_right_after_the_server_was_away(
         store.get("s2").update(title=f"Renamed {round}")
         store.get("s3").append({"role": "user", "content": "on top"})
         fragile.start()
+        back(page)
         page.locator("#list a", has_text=f"Born {round}").wait_for()
         page.locator("#list a", has_text=f"Renamed {round}").wait_for()
         page.locator("#list a", has_text=f"Title {round}").wait_for(state="detached")
-        back(page)
     becomes_true(
         page,
         "titles => { const rows = [...document.querySelectorAll('#list a')].map(one => one.innerText);"

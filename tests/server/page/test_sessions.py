@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import clew
 from tests.server.conftest import Running
-from tests.server.page.conftest import Problems, sign_in
+from tests.server.page.conftest import PHONE, Problems, sign_in
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page, Route
 
 Visit = Callable[..., "Page"]
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
 def say(store: clew.Store, id: str, *texts: str, cost: str | None = None, **settings: Any) -> clew.Session:
@@ -57,9 +57,8 @@ def query_of(page: Page) -> str:
 # -- the list is live
 
 
-def test_two_tabs_show_what_happens_without_being_loaded_again(
-    server: Running, visit: Visit, context: BrowserContext
-) -> None:
+def test_two_tabs_show_what_happens_without_being_loaded_again(server: Running, visit: Visit) -> None:
+    """It takes more than a second: two tabs draw each of seven changes."""
     store = server.store
     say(store, "old", title="An old session", workspace="/home/ada/webshop", metadata={"agent": "codex"})
     tabs = [visit(), visit()]
@@ -94,6 +93,7 @@ HIDE = """(isHidden) => {
 def test_a_tab_behind_others_gives_its_stream_back_and_misses_nothing(server: Running, page: Page) -> None:
     """A browser has six of them: with one for each tab, the seventh tab would wait for ever."""
     page.get_by_text("There is no session yet.").wait_for()
+    page.locator("code", has_text="clew import --scan").wait_for()
     until(lambda: server.app.hub.streams == 1)
     page.evaluate(HIDE, True)
     until(lambda: server.app.hub.streams == 0)
@@ -130,13 +130,6 @@ def test_what_went_wrong_has_a_mark_with_words(
         page = visit(of=serve(store))
         row(page, "Cut off").locator(".sessions-mark-interrupted", has_text="interrupted").wait_for()
         assert row(page, "Needs you").locator(".sessions-mark-failed").text_content() == "!failed"
-
-
-def test_an_empty_store_says_where_sessions_come_from_until_there_is_one(server: Running, page: Page) -> None:
-    page.get_by_text("There is no session yet.").wait_for()
-    page.locator("code", has_text="clew import --scan").wait_for()
-    say(server.store, "first", title="The first one")
-    at(page, 1, "The first one")
 
 
 # -- search
@@ -195,21 +188,30 @@ def test_hits_are_of_tools_and_other_branches_too_and_keys_go_from_one_to_the_ne
 # -- filters
 
 
-def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit) -> None:
+@pytest.fixture
+def unlike(server: Running, visit: Visit) -> Page:
+    """A list of three sessions of which each is like no other one."""
     store = server.store
     say(store, "a", title="Alpha", workspace="/w/shop", model="m-1", metadata={"agent": "codex"}, cost="2.50")
     say(store, "b", title="Beta", workspace="/w/shop", metadata={"agent": "cline"}, tags=("urgent",))
     say(store, "c", title="Gamma", workspace="/w/blog", metadata={"agent": "codex"}).fail("no")
     page = visit()
     length(page, 3)
+    return page
 
-    def choose(name: str, value: str) -> None:
-        page.locator(f"#filter-{name}").click()
-        page.locator(".popover:popover-open button", has_text=value).click()
 
-    choose("agent", "codex")
+def choose(page: Page, name: str, value: str) -> None:
+    """Choose from the menu of a filter."""
+    page.locator(f"#filter-{name}").click()
+    page.locator(".popover:popover-open button", has_text=value).click()
+
+
+def test_chips_narrow_the_list_and_are_the_address(unlike: Page) -> None:
+    """It takes more than a second: the list is asked for again with each of them."""
+    page = unlike
+    choose(page, "agent", "codex")
     length(page, 2)
-    choose("project", "shop")
+    choose(page, "project", "shop")
     length(page, 1)
     at(page, 1, "Alpha")
     assert query_of(page) == "?agent=codex&project=shop"
@@ -219,19 +221,28 @@ def test_chips_narrow_the_list_and_are_the_address(server: Running, visit: Visit
     page.get_by_role("button", name="Clear", exact=True).click()
     length(page, 3)
     assert query_of(page) == ""
+
+
+def test_every_chip_finds_what_it_names_and_is_taken_off(unlike: Page) -> None:
+    """It takes more than a second: the list is asked for again with each of them."""
+    page = unlike
     for name, value, title, query in [
         ("model", "m-1", "Alpha", "?model=m-1"),
         ("status", "failed", "Gamma", "?status=failed"),
         ("tag", "urgent", "Beta", "?tag=urgent"),
         ("cost", "$1 or more", "Alpha", "?min_cost=1"),
     ]:
-        choose(name, value)
+        choose(page, name, value)
         length(page, 1)
         at(page, 1, title)
         assert query_of(page) == query
         page.get_by_role("button", name=f"Do not filter by {name}").click()
         length(page, 3)
-    choose("date", "Last 7 days")
+
+
+def test_days_are_chosen_from_a_menu_or_typed(unlike: Page) -> None:
+    page = unlike
+    choose(page, "date", "Last 7 days")
     page.wait_for_url("**/?since=7d")
     length(page, 3)
     page.locator("#filter-date").click()

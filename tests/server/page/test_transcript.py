@@ -260,7 +260,7 @@ SCROLL_UP = """async () => {
   const feed = document.querySelector("#transcript");
   const frame = () => new Promise((done) => requestAnimationFrame(done));
   const jumps = [];
-  for (let step = 0; step < 60; step++) {
+  for (let step = 0; step < 30; step++) {
     while (feed.querySelector(".transcript-waiting")) await frame();
     const rows = [...feed.querySelectorAll("article")];
     const row = rows.find((one) => one.getBoundingClientRect().top > feed.getBoundingClientRect().top + 20);
@@ -288,7 +288,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_a_long_session_opens_at_its_end_never_jumps_and_keys_reach_both_ends(
     long: Running, visit: Visit
 ) -> None:
-    """It takes more than a second: 60 times something is scrolled and drawn."""
+    """It takes more than a second: 30 times something is scrolled and drawn."""
     page = visit("/s/talk", of=long)
     in_window(page, 4999)
     assert page.locator("#transcript article").count() < 100
@@ -518,18 +518,9 @@ def test_a_reader_in_the_middle_stays_there_while_the_session_is_rewound(
 # -- taking it along
 
 
-@pytest.fixture
-def context(new_context: Callable[..., BrowserContext]) -> BrowserContext:
-    return new_context(permissions=["clipboard-read", "clipboard-write"])
-
-
-def copied(page: Page) -> str:
-    text = page.evaluate("navigator.clipboard.readText()")
-    assert isinstance(text, str)
-    return text
-
-
-def test_an_entry_is_copied_as_markdown_place_and_link(server: Running, visit: Visit) -> None:
+def test_an_entry_is_copied_as_markdown_place_and_link(
+    server: Running, visit: Visit, copied: Callable[[Page], str]
+) -> None:
     session = server.store.session("copy")
     session.append({"role": "user", "content": "Run *all*"}, call("c1"), result("c1", "ok ``` ok"))
     session.append({"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks"})

@@ -89,6 +89,7 @@ def query(page: Page) -> dict[str, str]:
 
 
 def test_every_sum_leads_further_and_the_address_tells_what_is_shown(busy: Running, visit: Visit) -> None:
+    """It takes more than a second: ten times the sums are asked for and drawn."""
     page = visit("/usage", of=busy)
     figure(page, "Cost", "$3.75")
     figure(page, "Calls", "3")

@@ -26,14 +26,6 @@ def node() -> str:
     return str(Path(found.submodule_search_locations[0]) / "bin" / "node")
 
 
-def required(revision: str) -> set[str]:
-    """The scenarios that every server of a revision must pass, as the tool lists them."""
-    text = (_conformance() / "requirements" / f"{revision}.yaml").read_text()
-    listed = re.search(r"^server:\n((?:  - \S+\n)+)", text, re.MULTILINE)
-    assert listed, text
-    return set(listed[1].replace("  - ", "").split())
-
-
 def failures(
     url: str,
     revision: str,

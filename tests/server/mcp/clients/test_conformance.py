@@ -1,43 +1,27 @@
-"""The official conformance tool, against a server with all that its scenarios want and against Clew."""
+"""The official conformance tool against Clew: whatever it can ask of a server with any tools."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import mcp_types as types
 import pytest
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
 
-from tests.server.conftest import TOKEN, Running
-from tests.server.mcp.clients.programs import failures, required
+import clew
+from clew.server.mcp.http import exchange
+from tests.server.conftest import TOKEN, Running, running
+from tests.server.mcp.clients.programs import failures
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.timeout(600)]  # the first one installs from npm
 
 OLD: Final = "2025-11-25"
 NEW: Final = "2026-07-28"
 
-# What the tool has, but requires of nobody yet. Long tasks are left out, and streams that go on where they
-# broke off: Clew offers neither.
-MORE: Final = {
-    OLD: {"json-schema-2020-12", "server-session-lifecycle"},
-    NEW: {"json-schema-2020-12", "http-custom-header-server-validation"},
-}
-
-# What a server can do only while it answers with a stream or keeps a session. /mcp answers at once and keeps
-# nothing: no tool of Clew asks the user, logs or tells of its progress.
-NEEDS_A_STREAM: Final = {
-    OLD: {
-        "elicitation-sep1034-defaults", "elicitation-sep1330-enums", "server-sse-multiple-streams",
-        "tools-call-elicitation", "tools-call-sampling", "tools-call-with-logging",
-        "tools-call-with-progress",
-    },
-    NEW: {"tools-call-with-progress"},
-}  # fmt: skip
-
-# What can be asked of any server, whatever its tools are.
+# Other scenarios call tools, resources and prompts of certain names: what they look at is made by the SDK.
 OF_ANY_SERVER: Final = {
     OLD: {
         "completion-complete", "dns-rebinding-protection", "ping", "prompts-list", "resources-list",
@@ -51,31 +35,38 @@ OF_ANY_SERVER: Final = {
 }  # fmt: skip
 
 
-@contextmanager
-def fixture_server(way: str) -> Iterator[str]:
-    words = [sys.executable, "-W", "ignore", "-m", "tests.server.mcp.clients.fixture_server", way]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("revision", [OLD, NEW])
-def test_a_server_that_is_made_as_ours_is_passes_every_scenario(revision: str, tmp_path: Path) -> None:
-    with fixture_server("sdk") as url:
-        assert failures(url, revision, required(revision) | MORE[revision], tmp_path) == {}
+def test_clew_passes_what_can_be_asked_of_any_server(revision: str, served: Running, tmp_path: Path) -> None:
+    url, asked = f"{served.url}/mcp", OF_ANY_SERVER[revision]
+    assert failures(url, revision, asked, tmp_path, token=TOKEN, has_fixtures=False) == {}
 
 
-def test_it_passes_in_clew_serve_whatever_needs_no_stream(tmp_path: Path) -> None:
-    with fixture_server("clew") as url:
-        for revision in (OLD, NEW):
-            scenarios = (required(revision) | MORE[revision]) - NEEDS_A_STREAM[revision]
-            assert failures(url, revision, scenarios, tmp_path / revision, token=TOKEN) == {}
+@pytest.fixture
+def with_a_header(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server with one tool, which takes an argument in a header of its own."""
+    argument = {"type": "string", "x-mcp-header": "Region"}
+    schema = {"type": "object", "properties": {"region": argument}, "required": ["region"]}
+    tool = types.Tool(name="test_x_mcp_header", input_schema=schema)
+
+    async def listed(
+        ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool])
+
+    async def called(
+        ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(text=f"called with {params.arguments}")])
+
+    def make_server(*_: object, **__: object) -> Server[Any]:
+        return Server("one tool", on_list_tools=listed, on_call_tool=called)
+
+    monkeypatch.setattr(exchange, "make_server", make_server)
+    with clew.open("memory:") as store, running(store) as server:
+        yield server
 
 
-def test_clew_passes_what_can_be_asked_of_any_server(served: Running, tmp_path: Path) -> None:
-    for revision in (OLD, NEW):
-        asked, folder = OF_ANY_SERVER[revision], tmp_path / revision
-        assert failures(f"{served.url}/mcp", revision, asked, folder, token=TOKEN, has_fixtures=False) == {}
+def test_headers_with_arguments_of_a_tool_reach_the_sdk(with_a_header: Running, tmp_path: Path) -> None:
+    """It compares them with the message."""
+    url, scenario = f"{with_a_header.url}/mcp", "http-custom-header-server-validation"
+    assert failures(url, NEW, {scenario}, tmp_path, token=TOKEN) == {}

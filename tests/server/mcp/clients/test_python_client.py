@@ -22,6 +22,7 @@ from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.view import View
 from tests.server.conftest import TOKEN, Running
 from tests.server.mcp.clients.samples import CALLS, TEA
+from tests.server.mcp.connected import Heard
 from tests.server.mcp.http.rpc import http_client
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -34,7 +35,7 @@ seconds to start for an old one."""
 
 async def use_everything(target: Any, mode: str, home: Path, *, is_told: bool = True) -> None:
     """Use a server in this process, one that is started for it, or one by its transport."""
-    told = Told()
+    told = Heard()
     async with Client(target, mode=mode, message_handler=told) as client:
         assert client.protocol_version == MODES[mode]
         await use_every_tool(client)
@@ -42,19 +43,6 @@ async def use_everything(target: Any, mode: str, home: Path, *, is_told: bool = 
         await use_prompts(client)
         if is_told:
             await hear_of_a_change(client, mode, told, home)
-
-
-class Told:
-    """Hears which resource was changed, as a client of the older revision does."""
-
-    def __init__(self) -> None:
-        self.uri = ""
-        self.heard = anyio.Event()
-
-    async def __call__(self, message: Any) -> None:
-        if isinstance(message, types.ResourceUpdatedNotification):
-            self.uri = message.params.uri
-            self.heard.set()
 
 
 async def use_every_tool(client: Client) -> None:
@@ -84,6 +72,7 @@ async def use_resources(client: Client) -> None:
         "clew://session/{id}/entries/{entry}",
         "clew://session/{id}/tree",
     ]
+    assert {one.mime_type for one in templates} == {"text/markdown"}
     found = await client.call_tool("search_sessions", {"query": "teapot wrote", "include_current": True})
     entry = found.structured_content["hits"][0]["place"].removeprefix("tea@")
     assert "which teapot is for two?" in await text_of(client, TEA)
@@ -102,7 +91,7 @@ async def use_prompts(client: Client) -> None:
     assert "teapots" in message.content.text
 
 
-async def hear_of_a_change(client: Client, mode: str, told: Told, home: Path) -> None:
+async def hear_of_a_change(client: Client, mode: str, told: Heard, home: Path) -> None:
     """Another connection appends to the store: over pipes, another process than that of the server."""
 
     def append() -> None:
@@ -116,8 +105,7 @@ async def hear_of_a_change(client: Client, mode: str, told: Told, home: Path) ->
     else:
         await client.subscribe_resource(TEA)
         await anyio.to_thread.run_sync(append)
-        await told.heard.wait()
-        assert told.uri == TEA
+        assert await told.next() == TEA
     assert "more tea, please" in await text_of(client, TEA)
 
 

@@ -21,7 +21,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 import clew
 from clew.server.access.tokens import add_token, remove_token
-from clew.server.application import Finished
 from clew.server.live import hub
 from clew.server.mcp import factory
 from clew.server.mcp.schema import Answer, Arguments, Tool
@@ -225,24 +224,6 @@ def test_what_fails_in_the_sdk_is_told_and_logged(
     assert (answer.status_code, answer.json()["code"]) == (500, "unexpected")
     assert "secret" not in answer.text
     assert answer.json()["error"] in caplog.text
-
-
-def test_the_log_has_a_line_for_each_request_without_its_address(server: Running) -> None:
-    told: list[Finished] = []
-    server.app.on_finished.append(told.append)
-    with server.client() as client, server.client(None) as nobody:
-        tools(client, path="/mcp?workspace=/secret/place")
-        ask(nobody)
-        client.get("/mcp")
-    until(lambda: len(told) == 3)
-    assert [(one.principal, one.method, one.path, one.route, one.status) for one in told] == [
-        ("owner", "POST", "/mcp", "/mcp", 200),
-        (None, "POST", "/mcp", "/mcp", 401),
-        (None, "GET", "/mcp", None, 405),
-    ]
-    assert told[0].received
-    assert told[0].sent
-    assert server.app.metrics.numbers.requests["POST /mcp 2xx"] == 1
 
 
 def test_it_can_be_switched_off(serve: Serve) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
 
 import clew
 from clew.cli.app import Refused
@@ -182,36 +184,12 @@ def test_the_entry_starts_a_server_that_finds_the_sessions_of_the_directory(cli:
         store.session("mine", title="The login bug", workspace=work)
         store.session("other", title="Elsewhere", workspace=cli.home)
     cli("mcp", "install", name, "--store", str(cli.store), "--no-skill")
-    call = {"name": "list_sessions", "arguments": {}}
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }
-    with subprocess.Popen(
-        _entry(cli, name),
-        cwd=work,
-        env={"HOME": str(cli.home), "PATH": os.defpath, "PYTHONPATH": cli.env.get("PYTHONPATH", "")},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    command, *arguments = _entry(cli, name)
+    env = {"HOME": str(cli.home), "PATH": os.defpath, "PYTHONPATH": cli.env.get("PYTHONPATH", "")}
+    server = StdioServerParameters(command=command, args=arguments, env=env, cwd=work)
 
-        def ask(id: int, method: str, params: dict[str, Any]) -> Any:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-            process.stdin.write(json.dumps(message) + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())["result"]
+    async def ask() -> Any:
+        async with Client(server, mode="legacy") as client:
+            return (await client.call_tool("list_sessions", {})).structured_content
 
-        assert ask(1, "initialize", hello)["serverInfo"]["name"] == "clew"
-        process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-        said = json.dumps(ask(2, "tools/call", call))
-        process.stdin.close()
-        assert process.wait() == 0
-    assert "The login bug" in said
-    assert "Elsewhere" not in said
+    assert [one["title"] for one in anyio.run(ask)["sessions"]] == ["The login bug"]

@@ -1,4 +1,4 @@
-"""On stdio without --all nothing of another workspace is there: no tool, no argument leads to it (S-19)."""
+"""On stdio without --all, and with a bound token, nothing of elsewhere is there for any tool (S-19)."""
 
 from __future__ import annotations
 
@@ -12,67 +12,23 @@ import pytest
 from msgspec.structs import replace
 
 import clew
-from clew.server.access.principal import OWNER, Principal
 from clew.server.mcp.tools import TOOLS, tools_for
 from clew.server.mcp.view import View
 from tests.server.mcp.safety.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
-from tests.support.rows import each_row
-
-MARK = "zebra"
-"""Every text, name and id of what is elsewhere has it."""
+from tests.server.mcp.safety.elsewhere import BOUND, EACH_CALLER, MARK, bound, fill, secret_names
+from tests.support.rows import each_named_row, each_row
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[clew.Store]:
-    """Sessions here and elsewhere, which share trees, aliases, subagents and words."""
     with clew.open(tmp_path / "store.db") as store:
-        files = tmp_path / "files"
-        files.mkdir()
-        here = store.create("here", workspace=HERE, title="ours", tags=["ours"])
-        here.append({"role": "user", "content": "a shared beginning"})
-        (files / "a.txt").write_text("one\n")
-        here.checkpoint("begun", files=files)
-        away = store.create(f"{MARK}-away", workspace=ELSEWHERE, title=MARK, tags=[MARK])
-        away.append({"role": "user", "content": f"{MARK} shared words"})
-        away.add_alias(f"{MARK}-alias")
-        (files / f"{MARK}.txt").write_text(MARK)
-        away.checkpoint(f"{MARK}-checkpoint", files=files)
-        away.add_usage(model=f"{MARK}-model", input_tokens=5, cost="7")
-        fork = here.fork(f"{MARK}-fork")
-        fork.update(workspace=ELSEWHERE, title=MARK, tags=[MARK])
-        fork.append({"role": "user", "content": f"{MARK} on a branch of the same tree, shared"})
-        fork.checkpoint(f"{MARK}-later")
-        back = away.fork("back")
-        back.update(workspace=HERE, title="came from elsewhere", tags=["ours"])
-        away.append({"role": "assistant", "content": f"{MARK} said after the fork, shared"})
-        child = store.create(f"{MARK}-child", workspace=ELSEWHERE, metadata={"parent": "here"})
-        child.append({"role": "user", "content": f"{MARK} a subagent elsewhere, shared"})
-        child.add_usage(model=f"{MARK}-model", input_tokens=5, cost="9")
-        ours = store.create("child", workspace=HERE, metadata={"parent": f"{MARK}-away"})
-        ours.append({"role": "user", "content": "a subagent here"})
-        here.add_usage(model="ours", input_tokens=1, cost="1")
-        gone = store.create(f"{MARK}-gone", workspace=HERE)
-        gone.append({"role": "user", "content": f"{MARK} in the trash, shared"})
-        store.delete(gone.id)
-        store.create(f"{MARK}-nowhere").append({"role": "user", "content": f"{MARK} works nowhere, shared"})
+        fill(store, tmp_path / "files")
         yield store
 
 
-def secret_names(store: clew.Store) -> list[str]:
-    """Every id, alias and place of what is elsewhere, and entries of it by way of sessions that are here."""
-    ids = [f"{MARK}-{one}" for one in ("away", "alias", "fork", "child", "gone", "nowhere", "unheard-of")]
-    entries = [entry.id for id in ("away", "fork", "child") for entry in store.get(f"{MARK}-{id}").entries()]
-    entries = [
-        id for id in entries if id not in {one.id for s in ("here", "back") for one in store.get(s).entries()}
-    ]
-    points = [*entries, "0", "1", f"{MARK}-checkpoint", f"{MARK}-later"]
-    foreign = [f"{id}@{point}" for id in ids for point in points]
-    crossed = [f"here@{point}" for point in (*entries, f"{MARK}-later", f"{MARK}-checkpoint", "9")]
-    return [*ids, *foreign, *crossed, *(f"back@{id}" for id in entries)]
-
-
-def test_s19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
-    view = view_of(store, writes=True)
+@EACH_CALLER
+def test_s19_no_name_leads_to_what_is_elsewhere(store: clew.Store, limits: dict[str, Any]) -> None:
+    view = view_of(store, writes=True, **limits)
     before = len(list(store.list(limit=100))), store.get("here").head
     for name in secret_names(store):
         for tool, field in (
@@ -91,8 +47,9 @@ def test_s19_no_name_leads_to_what_is_elsewhere(store: clew.Store) -> None:
     assert (len(list(store.list(limit=100))), store.get("here").head) == before
 
 
-def test_s19_not_there_and_not_yours_are_the_same_words(store: clew.Store) -> None:
-    view = view_of(store, writes=True)
+@EACH_CALLER
+def test_s19_not_there_and_not_yours_are_the_same_words(store: clew.Store, limits: dict[str, Any]) -> None:
+    view = view_of(store, writes=True, **limits)
     for theirs, nothing in (
         (f"{MARK}-away", f"{MARK}-none"),
         (f"{MARK}-alias", f"{MARK}-nonce"),
@@ -190,13 +147,9 @@ def test_with_all_other_workspaces_are_there_when_they_are_asked_for(store: clew
     refused(view, "read_session", place=f"{MARK}-gone")
 
 
-def bound(**limits: Any) -> Principal:
-    return replace(OWNER, kind="token", **limits)
-
-
-@each_row("principal", [bound(workspace=HERE), bound(tags=("ours",))], ids=["workspace", "tags"])
-def test_s19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: Principal) -> None:
-    view = View(store=store, principal=principal, sees_all=True, writes=True)
+@each_named_row("limits", BOUND)
+def test_s19_a_bound_token_sees_no_other_sessions(store: clew.Store, limits: dict[str, Any]) -> None:
+    view = view_of(store, **limits)
     answers = [
         ask(view, tool, workspace=workspace, **({"query": "shared"} if tool == "search_sessions" else {}))
         for tool in ("search_sessions", "list_sessions", "usage_summary")
@@ -205,10 +158,6 @@ def test_s19_a_bound_token_sees_no_other_sessions(store: clew.Store, principal: 
     told = json.dumps([*answers, ask(view, "session_overview", session="here")])
     assert "a shared beginning" in told
     assert MARK not in told.replace(f"{MARK} shared words", "")
-    for name in secret_names(store):
-        refused(view, "read_session", place=name)
-        refused(view, "remember", note="mine", place=name)
-        refused(view, "diff_files", a="here@begun", b=name)
 
 
 def test_whom_one_session_is_shared_with_has_no_tools(store: clew.Store) -> None:

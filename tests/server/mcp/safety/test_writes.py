@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from clew.server.mcp.places import place_in
 from clew.server.mcp.tools import TOOLS
 from clew.server.mcp.tools.marks import MOST_NOTED, NOTE
 from clew.server.mcp.view import View
+from tests.faults.crash.threads import together
 from tests.server.mcp.safety.asking import HERE, ask, call, refused, view_of, walk
 from tests.support.rows import each_row
 
@@ -35,25 +36,6 @@ def view(store: clew.Store) -> View:
 
 def last(store: clew.Store) -> clew.Entry:
     return next(store.get("s").entries(newest_first=True))
-
-
-def together(*works: Callable[[], object]) -> None:
-    """Do several things in threads that begin at the same moment."""
-    barrier, failures = threading.Barrier(len(works)), []
-
-    def run(work: Callable[[], object]) -> None:
-        barrier.wait()
-        try:
-            work()
-        except (AssertionError, clew.ClewError) as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
 
 
 def test_no_tool_is_named_or_described_as_one_that_takes_something_away() -> None:
@@ -85,7 +67,11 @@ def test_a_checkpoint_never_moves_a_name(
         assert "already" in refused(view, "checkpoint", name="mine")
     assert session.get_checkpoint("mine").state == {"by": "a person"}
     outcomes: list[bool] = []
-    together(*[lambda: outcomes.append(bool(call(view, "checkpoint", name="race").is_error))] * 6)
+
+    def race() -> None:
+        outcomes.append(bool(call(view, "checkpoint", name="race").is_error))
+
+    assert together([race] * 6) == []
     assert sorted(outcomes) == [False] + [True] * 5
 
 
@@ -148,7 +134,7 @@ def test_a_note_comes_behind_those_that_are_there(store: clew.Store, view: View)
 
 def test_notes_that_are_written_at_once_all_stay(store: clew.Store, view: View) -> None:
     notes = [f"note {number}" for number in range(8)]
-    together(*(lambda note=note: ask(view, "remember", note=note) for note in notes))
+    assert together([partial(ask, view, "remember", note=note) for note in notes]) == []
     assert sorted(str(last(store).annotations["note"]).split("\n\n")) == notes
 
 
