@@ -12,8 +12,7 @@ import pytest
 
 import clew
 from clew.importers.contract import SourceSession
-from clew.importers.programs.codex import reader, rollout
-from clew.importers.reading.files import zstd
+from clew.importers.programs.codex import reader
 from tests.importers.following import Followed, check, check_all, follow, line_ends
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 from tests.support.effort import usually
@@ -233,19 +232,6 @@ def test_a_fork_whose_base_is_not_here_has_no_place(store: clew.Store, tmp_path:
     assert followed.place is None
 
 
-def test_a_compressed_rollout_has_no_place_and_is_the_same_session(store: clew.Store, tmp_path: Path) -> None:
-    made = Rollout(tmp_path).user("one")
-    followed = Followed()
-    follow(store, reader, made.path, followed)
-    packed = made.path.with_name(made.path.name + ".zst")
-    packed.write_bytes(zstd().compress(made.user("two").path.read_bytes().rstrip(b"\n")))
-    later = Followed()
-    follow(store, reader, packed, later)
-    assert later.place is None
-    assert texts(store.get(ID)) == ["one", "two"]
-    assert len(list(store.list())) == 1
-
-
 def test_a_name_that_was_given_since_is_told_though_the_file_did_not_grow(
     store: clew.Store, tmp_path: Path
 ) -> None:
@@ -318,9 +304,3 @@ def test_lines_of_a_base_are_no_lines_of_the_file(tmp_path: Path) -> None:
     numbers = [None if entry.line is None else entry.line.number for entry in session.entries]
     assert numbers[:3] == [None, None, None]
     assert all(number is not None and number > 1 for number in numbers[3:])
-
-
-def test_a_state_is_as_small_as_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(rollout, "_MOST_STATE", 10)
-    found = list(reader.follow(Rollout(tmp_path).user("one").path, None, lambda _: None, lambda _: None))
-    assert len(found) == 1

@@ -116,10 +116,7 @@ def test_a_damaged_document_is_a_problem(tmp_path: Path) -> None:
     assert problems
 
 
-def test_documents_are_told_by_content(tmp_path: Path) -> None:
+def test_the_list_beside_the_documents_is_none(tmp_path: Path) -> None:
     file = session_file(tmp_path, [ASKED])
     write_json(tmp_path / "sessions.json", [])
     assert continue_dev.files(tmp_path) == [file]
-    assert continue_dev.recognises(file, file.read_bytes())
-    assert not continue_dev.recognises(file, b'{"sessionId":"s","projectHash":"h","messages":[]}')
-    assert len(read_one(continue_dev, file).entries) == 1

@@ -241,12 +241,6 @@ def test_a_file_has_no_say_on_places_that_are_not_its_agents(tmp_path: Path) -> 
     assert [len(read.usage) for read in told] == [1, 1, 1, 1]
 
 
-def test_a_grown_file_gives_the_old_entries_the_same_names(tmp_path: Path) -> None:
-    before = read_one(pi, session_file(tmp_path, ONE, TWO))
-    after = read_one(pi, session_file(tmp_path, ONE, TWO, said("a3", "a2", "user", "three")))
-    assert [entry.uid for entry in after.entries][:2] == [entry.uid for entry in before.entries]
-
-
 def test_a_repeated_line_is_one_entry(tmp_path: Path) -> None:
     read = read_one(pi, session_file(tmp_path, ONE, TWO, TWO))
     assert len(read.entries) == 2
@@ -256,14 +250,6 @@ def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
     sessions, problems = read_file(pi, write_lines(tmp_path / "x.jsonl", ONE))
     assert sessions == []
     assert problems[0].line == 1
-
-
-def test_files_are_told_by_their_first_line(tmp_path: Path) -> None:
-    file = session_file(tmp_path, ONE)
-    assert pi.files(tmp_path) == [file]
-    assert pi.recognises(file, file.read_bytes())
-    assert not pi.recognises(file, b'{"type":"session_meta","payload":{"cwd":"/w"}}\n')
-    assert len(read_one(pi, file).entries) == 1
 
 
 def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(store: clew.Store, tmp_path: Path) -> None:

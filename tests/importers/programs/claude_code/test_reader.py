@@ -10,7 +10,6 @@ import pytest
 
 import clew
 from clew.importers.programs.claude_code import reader
-from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
 
 SESSION = "0b1c2d3e-1111-4222-8333-444455556666"
@@ -473,15 +472,6 @@ def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> No
     assert [(event.type, event.data.get("shape", event.data.get("value"))) for event in session.events()] == [
         ("hologram", [1, 2]), ("mood", 7)
     ]  # fmt: skip
-
-
-def test_it_is_known_by_its_content(log: Log, tmp_path: Path) -> None:
-    log.user("u1")
-    assert reader.recognises(log.path, beginning_of(log.path))
-    assert not reader.recognises(tmp_path / "x", b'{"type":"session_meta","payload":{}}\n')
-    assert not reader.recognises(tmp_path / "x", b'{"display":"hi","sessionId":"s"}\n')
-    long = Log(tmp_path / "long.jsonl").user("u1", "x" * 200_000)
-    assert reader.recognises(long.path, beginning_of(long.path))
 
 
 def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
