@@ -17,13 +17,12 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.load.entries import batch_name
-from clew.importers import REVISIONS, ledger, records
+from clew.importers import REVISIONS, ledger
 from clew.importers.detect import known_places, reader_of
 from clew.importers.reading import seen
 from tests.home.make import make_home
 from tests.importers.programs import test_goose
 from tests.importers.test_run import write_claude
-from tests.support.rows import each_row
 from tests.support.waiting import until
 
 NAME = "0b1c2d3e-0000-4000-8000-00000000000"
@@ -511,13 +510,6 @@ def test_names_that_are_no_utf8_have_records_too(tmp_path: Path, store: clew.Sto
         assert store.import_path(path.parent).files_read == 0
         assert store.import_path(tmp_path).files_read == 0
     assert opened == []
-
-
-@each_row("path", ["/a/b", "/100%", "/\udcff\udc80", "/%41", "/ä/€", ""])
-def test_names_of_records_lead_back_to_paths(path: str) -> None:
-    name = records.name_of(path)
-    name.encode()
-    assert records.path_of(name) == path
 
 
 def test_a_wrong_format_is_still_told(folder: Path, store: clew.Store) -> None:

@@ -71,30 +71,6 @@ def test_a_directory_brings_every_file_that_is_known(store: clew.Store, tmp_path
     assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
 
 
-def test_a_damaged_line_is_listed_with_its_number_and_the_rest_imported(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    report = store.import_path(path)
-    assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
-    assert not report.ok
-    assert store.get("claude-code:one").info.messages == 3
-
-
-def test_strict_imports_nothing_if_a_line_is_damaged(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    with pytest.raises(clew.InvalidError, match="line 2"):
-        store.import_path(path, strict=True)
-    assert store.stats().sessions == 0
-
-
-def test_a_dry_run_of_a_path_says_what_would_come(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3)
-    report = store.import_path(path, dry_run=True)
-    assert (report.new, report.entries, report.dry_run) == (1, 3, True)
-    assert store.stats().sessions == 0
-
-
 def test_the_source_is_not_changed(store: clew.Store, tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 3)
     before = path.read_bytes(), path.stat().st_mtime_ns
@@ -186,15 +162,15 @@ def test_a_long_session_comes_in_parts_and_what_is_there_is_not_brought_again(
             assert store.verify().problems == ()
 
 
-def test_tasks_can_import_too(tmp_path: Path) -> None:
+def test_tasks_can_import_and_sync_too(tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 2)
 
-    async def bring() -> tuple[int, str]:
+    async def bring() -> list[int]:
         async with clew.open_async("memory:") as store:
-            report = await store.import_path(path)
-            return report.entries, (await store.import_path(path)).sessions[0].state
+            reports = [await store.import_path(path), await store.sync(path), await store.import_path(path)]
+            return [report.entries for report in reports]
 
-    assert asyncio.run(bring()) == (2, "unchanged")
+    assert asyncio.run(bring()) == [2, 0, 0]
 
 
 def test_a_copy_comes_after_the_session_that_it_was_copied_from(tmp_path: Path) -> None:

@@ -193,17 +193,6 @@ def test_tokens_are_those_of_the_last_counter_however_often_it_is_told(
     assert set(store.usage(by="model")) == {"gpt-5"}
 
 
-def test_a_fork_that_copied_its_base_counts_only_its_own_tokens(store: clew.Store, tmp_path: Path) -> None:
-    fork = Rollout(tmp_path, OTHER, forked_from_id=THREAD)
-    born = {"timestamp": "2025-09-01T10:00:01.000Z"}
-    fork.put("session_meta", {"id": THREAD}, **born).user("one", **born).tokens(10, 0, 5, 0, **born)
-    fork.user("two").tokens(25, 0, 8, 0)
-    session = bring(store, fork, f"codex:{OTHER}")
-    assert (session.usage().input_tokens, session.usage().output_tokens) == (15, 3)
-    assert session.info.metadata["copied_from"] == ID
-    assert [entry.annotations.get("inherited", False) for entry in session.entries()] == [True, False]
-
-
 def test_a_fork_that_names_its_base_has_the_history_of_it(store: clew.Store, tmp_path: Path) -> None:
     base = Rollout(tmp_path)
     for ordinal, text in enumerate(["one", "two", "three"]):
@@ -260,17 +249,6 @@ def test_a_child_counts_its_own_calls_whether_its_parent_comes_before_or_after(
             store.import_path(path)
         counted = [(store.get(id).usage().calls, store.get(id).usage().input_tokens) for id in (ID, CHILD)]
         assert counted == [(1, 100), (1, 7)]
-
-
-def test_a_fork_whose_base_arrives_later_never_counts_what_the_base_spent(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    fork = _child(tmp_path, "reference")
-    store.import_path(fork.path)
-    parent = Rollout(tmp_path).user("one").model("1").tokens(100, 0, 10, 0)
-    store.import_path(parent.path)
-    store.import_path(fork.path)
-    assert (store.usage().calls, store.usage().input_tokens) == (2, 107)
 
 
 def _child(home: Path, kind: str) -> Rollout:

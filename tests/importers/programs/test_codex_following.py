@@ -226,12 +226,6 @@ def test_a_base_is_not_read_again(store: clew.Store, tmp_path: Path) -> None:
     assert texts(store.get(f"codex:{OTHER}")) == ["one", "1", "other", "on"]
 
 
-def test_a_fork_whose_base_is_not_here_has_no_place(store: clew.Store, tmp_path: Path) -> None:
-    followed = Followed()
-    follow(store, reader, fork_without_its_base(tmp_path).path, followed)
-    assert followed.place is None
-
-
 def test_a_name_that_was_given_since_is_told_though_the_file_did_not_grow(
     store: clew.Store, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,26 @@ import msgspec
 import pytest
 
 import clew
-from clew.importers.contract import NotFollowedError, Place
+from clew.importers.contract import NotFollowedError, Place, SourceSession
 from clew.importers.detect import look, reader_of
 from clew.importers.programs import ductwork as ductwork_reader
 from clew.importers.programs import ggcode as ggcode_reader
 from clew.importers.programs import openrouter as openrouter_reader
 from clew.importers.programs import picoclaw as picoclaw_reader
 from clew.importers.programs import tingly_box
+from clew.importers.reading.files import zstd
 from clew.testing.importer import ImporterConformance
+from tests.importers.programs import test_codex_following as codex_following
 from tests.importers.programs import test_ductwork as ductwork
+from tests.importers.programs import test_gemini_cli as gemini
 from tests.importers.programs import test_ggcode as ggcode
+from tests.importers.programs import test_opencode as opencode
 from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
 from tests.importers.readers import land, tree_bytes, write_json, write_lines
 from tests.importers.test_contexts import STOPPED
-from tests.support.rows import each_row
+from tests.support.rows import each_named_row, each_row
 
 
 def _module(format: str) -> Any:
@@ -48,13 +53,56 @@ def test_a_reader_finds_its_file_only_reads_it_and_brings_it_once(tmp_path: Path
     assert tree_bytes(tmp_path) == before
 
 
-@each_row("format", ["claude-code", "codex", "gemini-cli", "pi"])
+@each_row("format", ["claude-code", "codex", "gemini-cli", "pi", "opencode"])
 def test_a_state_that_cannot_be_read_has_the_file_read_as_a_whole(tmp_path: Path, format: str) -> None:
-    path, reader = STOPPED[format](tmp_path), _module(format)
-    for state in (b"", b"\xff", b"\x90", b"\xc1", b"{}", msgspec.msgpack.encode([1, 2])):
+    reader = _module(format)
+    path = opencode_database(tmp_path) if format == "opencode" else STOPPED[format](tmp_path)
+    for state in (b"", b"x", b"\xff", b"\x90", b"\xc1", b"{}", msgspec.msgpack.encode([1, 2])):
         for place in (Place(0, 0, state), Place(path.stat().st_size, 3, state)):
             with pytest.raises(NotFollowedError):
                 list(reader.follow(path, place, lambda _: None, lambda _: None))
+
+
+def opencode_database(folder: Path) -> Path:
+    made = opencode.Database(folder / "opencode.db")
+    made.add("ses_1", opencode.user(opencode.text("hi")))
+    return made.close()
+
+
+def packed(path: Path) -> Path:
+    made = path.with_name(f"{path.name}.zst")
+    made.write_bytes(zstd().compress(path.read_bytes()))
+    path.unlink()
+    return made
+
+
+WITHOUT_PLACE: dict[str, tuple[str, Callable[[Path], Path]]] = {
+    "a compressed log of Claude Code": ("claude-code", lambda folder: packed(STOPPED["claude-code"](folder))),
+    "a compressed rollout of Codex": ("codex", lambda folder: packed(STOPPED["codex"](folder))),
+    "a fork of Codex whose base is not here": (
+        "codex",
+        lambda folder: codex_following.fork_without_its_base(folder).path,
+    ),
+    "an older document of Gemini": (
+        "gemini-cli",
+        lambda folder: write_json(folder / "s.json", {**gemini.HEADER, "messages": [gemini.ONE]}),
+    ),
+    "a chat of Gemini with a very large state": (
+        "gemini-cli",
+        lambda folder: gemini.session_file(folder, gemini.ONE, {"$set": {"memoryScratchpad": "x" * 70_000}}),
+    ),
+    "files of OpenCode": ("opencode", lambda folder: opencode.as_files(folder, opencode.INFO)),
+    "an export of OpenCode": ("opencode", opencode.exported),
+    "a database of OpenCode whose rows have no times": ("opencode", opencode_database),
+}
+
+
+@each_named_row(("format", "write"), WITHOUT_PLACE)
+def test_what_cannot_be_followed_is_read_and_has_no_place(
+    tmp_path: Path, format: str, write: Callable[[Path], Path]
+) -> None:
+    found = list(_module(format).follow(write(tmp_path), None, lambda _: None, lambda _: None))
+    assert [type(one) for one in found] == [SourceSession]
 
 
 def add_lines(path: Path, *records: Any) -> None:

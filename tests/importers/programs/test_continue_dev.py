@@ -90,17 +90,6 @@ def test_a_summary_compacts_what_is_before_it(tmp_path: Path) -> None:
     assert read.entries[2].message == {"text": "so far"}
 
 
-def test_the_sum_of_what_was_paid_is_kept(tmp_path: Path) -> None:
-    usage = {
-        "totalCost": 0.5,
-        "promptTokens": 10,
-        "completionTokens": 3,
-        "promptTokensDetails": {"cachedTokens": 4},
-    }
-    (told,) = read_one(continue_dev, session_file(tmp_path, [ASKED], usage=usage)).usage.values()
-    assert (told.input_tokens, told.cache_read_tokens, told.output_tokens, told.cost) == (10, 4, 3, "0.5")
-
-
 def test_a_rewritten_document_keeps_the_names_of_what_it_kept(tmp_path: Path) -> None:
     before = read_one(continue_dev, session_file(tmp_path, [ASKED, ANSWERED]))
     after = read_one(continue_dev, session_file(tmp_path, [ASKED, item("assistant", "other")]))

@@ -52,14 +52,6 @@ def test_a_run_keeps_its_messages_and_how_far_it_had_come(store: clew.Store, tmp
     assert checkpoint.state == {name: value for name, value in run().items() if name != "messages"}
 
 
-def test_tokens_are_counted_once_however_often_a_file_is_read(store: clew.Store, tmp_path: Path) -> None:
-    path = write_json(tmp_path / "r.json", run())
-    bring(store, reader, path, path)
-    totals = store.usage()
-    assert isinstance(totals, clew.UsageTotals)
-    assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1200, 80)
-
-
 def test_a_run_began_when_its_id_says_and_was_saved_when_the_file_says(tmp_path: Path) -> None:
     read = read_one(reader, write_json(tmp_path / "r.json", run()))
     assert str(read.session.created_at) == "2026-03-01 15:46:40+00:00"

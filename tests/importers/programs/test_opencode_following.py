@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.contract import NotFollowedError, Place, SourceSession
+from clew.importers.contract import Place, SourceSession
 from clew.importers.programs.opencode import database, reader
 from clew.importers.reading.seen import watching
 from tests.importers.following import content_of
-from tests.importers.programs import test_opencode
 from tests.support.effort import usually
 
 SQL = Path(__file__).parents[2] / "home" / "files" / ".local" / "share" / "opencode" / "opencode.db.sql"
@@ -549,24 +548,6 @@ def test_sessions_beyond_the_window_are_read_as_a_whole(
 
 
 # -- what cannot be followed
-
-
-def test_a_database_whose_rows_have_no_times_has_no_place(tmp_path: Path) -> None:
-    made = test_opencode.Database(tmp_path / "opencode.db")
-    made.add("ses_1", test_opencode.user(test_opencode.text("hi")))
-    follower = Follower(made.close()).follow()
-    assert (follower.place, follower.told) == (None, ["opencode:ses_1"])
-
-
-def test_files_and_exports_have_no_place(tmp_path: Path) -> None:
-    for path in (test_opencode.exported(tmp_path), test_opencode.as_files(tmp_path, test_opencode.INFO)):
-        assert Follower(path).follow().place is None
-
-
-def test_a_state_that_cannot_be_read_takes_all(program: Program) -> None:
-    for state in (b"", b"\xc1", b"x"):
-        with pytest.raises(NotFollowedError):
-            list(reader.follow(program.path, Place(0, 0, state), lambda _: None, lambda _: None))
 
 
 def test_damaged_rows_are_told_and_the_rest_is_followed(program: Program) -> None:
