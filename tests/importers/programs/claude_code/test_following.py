@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import clew
 from clew.importers.contract import NotFollowedError, Place, SourceSession
 from clew.importers.programs.claude_code import file_history, reader, tree
+from clew.importers.reading.recent import Recent, RecentState
 from tests.importers.following import (
     Followed,
     check,
@@ -472,3 +473,32 @@ def test_one_more_line_costs_one_line(log: Log, monkeypatch: pytest.MonkeyPatch)
     assert new is not None
     assert new.offset - place.offset == sum(told) < 1000
     assert len(new.state) < 16 * 1024
+
+
+# -- the last names of a file
+
+
+def test_recent_names_keep_how_new_the_forgotten_ones_are() -> None:
+    times = [datetime(2025, 1, 1, 0, 0, second, tzinfo=UTC) for second in (1, 2, 9, 3, 4, 5)]
+    recent = Recent(2, RecentState())
+    for number, at in enumerate(times):
+        recent.add(f"n{number}", at)
+    state = recent.state()
+    assert state is not None
+    assert (state.names, state.forgotten) == (b"n4\nn5\n", times[2])
+    again = Recent(2, state)
+    assert [again.may_have_been(at) for at in (None, times[2], datetime(2025, 1, 2, tzinfo=UTC))] == [
+        True,
+        True,
+        False,
+    ]
+    assert Recent(2, RecentState()).may_have_been(None) is False
+    assert again.state() == state
+
+
+def test_names_without_any_time_cannot_be_forgotten() -> None:
+    recent = Recent(1, RecentState())
+    recent.add("a", None)
+    assert recent.state() is not None
+    recent.add("b", None)
+    assert recent.state() is None
