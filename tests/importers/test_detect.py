@@ -14,7 +14,6 @@ from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
 from tests.importers.readers import tree_bytes, write_json, write_lines
-from tests.support.rows import each_row
 
 
 def everything(folder: Path) -> dict[str, list[Path]]:
@@ -33,15 +32,6 @@ def everything(folder: Path) -> dict[str, list[Path]]:
         ],
         "ductwork": [write_json(folder / "9" / "x.json", ductwork.run())],
     }
-
-
-@each_row("format", ["openrouter", "picoclaw", "ggcode", "tingly-box", "ductwork"])
-def test_each_file_is_taken_for_what_it_is(format: str, tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        for file in everything(tmp_path)[format]:
-            report = store.import_path(file)
-            assert [session.format for session in report.sessions] == [format]
-            assert report.problems == ()
 
 
 def test_a_directory_with_all_of_them_is_imported_once_and_left_as_it_is(

@@ -162,14 +162,6 @@ def test_of_many_problems_some_are_told_again(tmp_path: Path, store: clew.Store)
 # -- changed
 
 
-def test_a_file_that_has_grown_is_read_and_no_other(folder: Path, store: clew.Store) -> None:
-    store.import_path(folder)
-    write_claude(folder / f"{NAME}1.jsonl", 5)
-    report = store.import_path(folder)
-    assert read(report) == [f"{NAME}1.jsonl"]
-    assert (report.grown, report.unchanged, report.entries) == (1, 3, 2)
-
-
 def test_a_file_of_the_same_size_and_time_is_told_by_its_inode(tmp_path: Path, store: clew.Store) -> None:
     path = write_claude(tmp_path / "one.jsonl", 1)
     store.import_path(path)
@@ -195,18 +187,6 @@ def test_a_file_written_over_in_place_with_its_old_time_is_read(tmp_path: Path, 
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert store.import_path(path).entries == 1
-
-
-def test_a_file_that_was_just_written_is_read_once_more(
-    tmp_path: Path, store: clew.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 1)
-    monkeypatch.setattr(seen, "RECENT", 2_000_000_000)
-    store.import_path(path)
-    assert store.import_path(path).files_read == 1
-    monkeypatch.setattr(seen, "RECENT", 0)  # time goes by
-    assert store.import_path(path).files_read == 1
-    assert store.import_path(path).files_read == 0
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_again(

@@ -71,15 +71,6 @@ def test_a_directory_brings_every_file_that_is_known(store: clew.Store, tmp_path
     assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
 
 
-def test_the_source_is_not_changed(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3)
-    before = path.read_bytes(), path.stat().st_mtime_ns
-    path.chmod(0o400)
-    store.import_path(path)
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    assert sorted(tmp_path.iterdir()) == [path]
-
-
 def test_progress_goes_up_to_the_end(store: clew.Store, tmp_path: Path) -> None:
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "two.jsonl", 3)

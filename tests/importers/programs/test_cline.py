@@ -217,14 +217,6 @@ def test_a_damaged_file_beside_the_conversation_costs_only_itself(tmp_path: Path
     assert [Path(problem.path).name for problem in problems] == ["ui_messages.json"]
 
 
-def test_a_damaged_conversation_is_a_problem(tmp_path: Path) -> None:
-    file = task_file(tmp_path, [])
-    file.write_text('[{"role":"user"')
-    sessions, problems = read_file(cline, file)
-    assert sessions == []
-    assert problems
-
-
 def test_tasks_are_found_by_age(tmp_path: Path) -> None:
     younger = task_file(tmp_path, [ASKED], name="1760000000001")
     older = task_file(tmp_path, [ASKED])

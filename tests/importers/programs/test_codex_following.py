@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.contract import SourceSession
 from clew.importers.programs.codex import reader
 from tests.importers.following import Followed, check, check_all, follow, line_ends
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
@@ -276,25 +275,3 @@ def test_a_copy_without_a_counter_goes_on_with_that_of_its_base(store: clew.Stor
 
 
 # -- lines
-
-
-def test_every_line_has_one_owner(tmp_path: Path) -> None:
-    path = compacted(tmp_path).path
-    session = next(reader.follow(path, None, lambda _: None, lambda _: None))
-    assert isinstance(session, SourceSession)
-    told = []
-    for entry in session.entries:
-        told += [event.line for event in entry.events] + [entry.line]
-    told += [event.line for event in session.events()]
-    lines = path.read_bytes().splitlines()
-    found = [line for line in told if line is not None]
-    assert [line.number for line in found] == list(range(1, len(lines) + 1))
-    assert [line.raw for line in found] == lines
-
-
-def test_lines_of_a_base_are_no_lines_of_the_file(tmp_path: Path) -> None:
-    path = fork_of_a_base(tmp_path).path
-    (session,) = reader.read(path, lambda _: None, lambda _: None)
-    numbers = [None if entry.line is None else entry.line.number for entry in session.entries]
-    assert numbers[:3] == [None, None, None]
-    assert all(number is not None and number > 1 for number in numbers[3:])

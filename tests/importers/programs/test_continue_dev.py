@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.importers.programs import continue_dev
-from tests.importers.readers import read_file, read_one, who_and_what, write_json
+from tests.importers.readers import read_one, who_and_what, write_json
 
 
 def item(role: str, said: Any, **message: Any) -> dict[str, Any]:
@@ -95,14 +95,6 @@ def test_a_rewritten_document_keeps_the_names_of_what_it_kept(tmp_path: Path) ->
     after = read_one(continue_dev, session_file(tmp_path, [ASKED, item("assistant", "other")]))
     assert before.entries[0].uid == after.entries[0].uid
     assert before.entries[1].uid != after.entries[1].uid
-
-
-def test_a_damaged_document_is_a_problem(tmp_path: Path) -> None:
-    file = session_file(tmp_path, [])
-    file.write_text('{"sessionId": "u1", "history": [')
-    sessions, problems = read_file(continue_dev, file)
-    assert sessions == []
-    assert problems
 
 
 def test_the_list_beside_the_documents_is_none(tmp_path: Path) -> None:

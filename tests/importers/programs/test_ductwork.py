@@ -58,14 +58,6 @@ def test_a_run_began_when_its_id_says_and_was_saved_when_the_file_says(tmp_path:
     assert str(read.entries[-1].at) == "2026-03-01 17:00:00.500000+00:00"
 
 
-def test_a_run_that_went_on_adds_what_is_new(store: clew.Store, tmp_path: Path) -> None:
-    bring(store, reader, write_json(tmp_path / "r.json", run([ASK])))
-    (loaded,) = bring(store, reader, write_json(tmp_path / "r.json", run(iteration=3)))
-    s = store.get(loaded.id)
-    assert (loaded.entries, s.messages()) == (2, [ASK, CALL, ANSWER])
-    assert {checkpoint.name for checkpoint in s.checkpoints()} == {"iteration-2", "iteration-3"}
-
-
 def test_a_run_that_compacted_itself_gets_a_branch_and_the_old_messages_stay(
     store: clew.Store, tmp_path: Path
 ) -> None:

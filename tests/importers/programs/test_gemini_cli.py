@@ -245,13 +245,3 @@ def test_files_are_found_parents_first(tmp_path: Path) -> None:
     child = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", {**HEADER, "kind": "subagent"})
     write_json(tmp_path / "tmp" / "slug" / "logs.json", [])
     assert gemini_cli.files(tmp_path) == [parent, child]
-
-
-def test_in_a_store_a_rewind_adds_a_branch(store: clew.Store, tmp_path: Path) -> None:
-    first = [ONE, FIRST, TWO]
-    assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "new", 3)]
-    grown = session_file(tmp_path, *first, {"$rewindTo": "m3"}, user("m4", "other"))
-    assert land(store, gemini_cli, grown) == [("gemini-cli:s1", "grown", 1)]
-    session = store.get("gemini-cli:s1")
-    assert [message["parts"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
-    assert session.info.user_turns == 2

@@ -262,16 +262,6 @@ def test_damaged_lines_are_told_with_their_numbers_and_the_rest_is_imported(tmp_
     assert [entry.message for entry in read.path] == [ONE, {"role": "user", "content": []}, TWO]
 
 
-def test_a_log_that_grew_adds_only_what_is_new(store: clew.Store, tmp_path: Path) -> None:
-    cost = {"type": "cost", "cost": {"total": 0.1}}
-    bring(store, reader, log(tmp_path, META, message(ONE), cost))
-    (same,) = bring(store, reader, tmp_path / f"{ID}.jsonl")
-    assert (same.state, same.entries) == ("unchanged", 0)
-    (grown,) = bring(store, reader, log(tmp_path, META, message(ONE), cost, message(TWO), cost))
-    assert (grown.state, grown.entries) == ("grown", 1)
-    assert len(store.get(grown.id).events()) == 3
-
-
 def test_the_index_beside_the_logs_is_none(tmp_path: Path) -> None:
     path = log(tmp_path, META, message(ONE))
     (tmp_path / "index.json").write_text("[]")

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import clew
 from clew.importers.programs import pi
-from tests.importers.readers import land, read_file, read_one, who_and_what, write_lines
+from tests.importers.readers import read_file, read_one, who_and_what, write_lines
 
 HEADER = {
     "type": "session",
@@ -250,15 +249,3 @@ def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
     sessions, problems = read_file(pi, write_lines(tmp_path / "x.jsonl", ONE))
     assert sessions == []
     assert problems[0].line == 1
-
-
-def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(store: clew.Store, tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    right = said("a4", "a2", "user", "right")
-    label = line("label", "a5", "a4", targetId="a2", label="start")
-    file = session_file(tmp_path, ONE, TWO, left, right, label)
-    assert land(store, pi, file) == [("pi:0198-s", "new", 4)]
-    assert land(store, pi, file) == [("pi:0198-s", "unchanged", 0)]
-    session = store.get("pi:0198-s")
-    assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "right"]
-    assert [checkpoint.name for checkpoint in session.checkpoints()] == ["start"]

@@ -461,14 +461,6 @@ def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> No
     ]  # fmt: skip
 
 
-def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
-    log.user("u1")
-    early = "00000000-1111-4222-8333-444455556666"
-    fork = Log(log.path.with_name(f"{early}.jsonl"), sessionId=early, forkedFrom={"sessionId": SESSION})
-    fork.user("f1")
-    assert reader.in_order(reader.files(log.path.parent)) == [log.path, fork.path]
-
-
 class TestConformance(ImporterConformance):
     reader = reader
 
