@@ -459,14 +459,7 @@ def test_a_summary_names_what_stays_in_view_however_far_back(
     program.answer(session, "3")
     follower.follow()
     context = list(follower.store.get("opencode:ses_1").context())
-    assert [message["role"] for message in context] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    assert [message["role"] for message in context] == ["user", "assistant"] * 3
     check(follower)
 
 

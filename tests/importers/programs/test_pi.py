@@ -8,6 +8,7 @@ from typing import Any
 
 from clew.importers.programs import pi
 from tests.importers.readers import read_file, read_one, who_and_what, write_lines
+from tests.support.rows import each_row
 
 HEADER = {
     "type": "session",
@@ -47,19 +48,27 @@ def test_header_times_and_messages_are_kept(tmp_path: Path) -> None:
     assert read.entries[1].notes["source"]["id"] == "a2"
 
 
-def test_branches_are_kept_and_the_last_line_is_the_head(tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    right = said("a4", "a2", "user", "right")
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, left, right))
-    assert [words for _, words in read.said()] == ["one", "first", "right"]
-    assert [entry.parent for entry in read.entries[2:]] == [read.entries[1].uid] * 2
+LEFT, RIGHT = said("a3", "a2", "user", "left"), said("a4", "a2", "user", "right")
 
 
-def test_the_head_is_where_the_last_line_stands_even_if_it_is_no_message(tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    change = line("model_change", "a4", "a1", provider="p", modelId="m")
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, left, change))
-    assert [words for _, words in read.said()] == ["one"]
+@each_row(
+    ("records", "path"),
+    [
+        ([LEFT, RIGHT], ["one", "first", "right"]),
+        ([LEFT, line("model_change", "a4", "a1", provider="p", modelId="m")], ["one"]),
+        ([{"type": "marker", "note": "x"}], ["one", "first"]),
+        ([TWO], ["one", "first"]),
+    ],
+    ids=["a branch", "a line that is no message", "a line without an id", "a repeated line"],
+)
+def test_the_head_is_where_the_last_line_stands(tmp_path: Path, records: list[Any], path: list[str]) -> None:
+    read = read_one(pi, session_file(tmp_path, ONE, TWO, *records))
+    assert [words for _, words in read.said()] == path
+    added = [record for record in records if record["type"] == "message" and record is not TWO]
+    assert [entry.parent for entry in read.entries[2:]] == [read.entries[1].uid] * len(added)
+    assert [event.type for event in read.session.events() if event.type] == [
+        record["type"] for record in records if record["type"] != "message"
+    ]
 
 
 def test_lines_that_are_no_messages_are_links_of_the_chain_and_become_events(tmp_path: Path) -> None:
@@ -195,12 +204,6 @@ def test_two_places_with_the_same_label_are_two_checkpoints(tmp_path: Path) -> N
     assert len({checkpoint.name for checkpoint in read.session.checkpoints()}) == 2
 
 
-def test_a_line_without_an_id_does_not_cut_the_conversation(tmp_path: Path) -> None:
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, {"type": "marker", "note": "x"}))
-    assert [words for _, words in read.said()] == ["one", "first"]
-    assert [event.type for event in read.session.events()] == ["marker"]
-
-
 def test_behind_a_damaged_line_the_conversation_goes_on(tmp_path: Path) -> None:
     third = said("a3", "a2", "user", "three")
     (read,), problems = read_file(pi, session_file(tmp_path, ONE, '{"type":"message","id":"a2"', third))
@@ -238,11 +241,6 @@ def test_a_file_has_no_say_on_places_that_are_not_its_agents(tmp_path: Path) -> 
         for source in (str(private), str(tmp_path / "elsewhere" / "none.txt"), "a\0b", "/")
     ]
     assert [len(read.usage) for read in told] == [1, 1, 1, 1]
-
-
-def test_a_repeated_line_is_one_entry(tmp_path: Path) -> None:
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, TWO))
-    assert len(read.entries) == 2
 
 
 def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
