@@ -22,6 +22,7 @@ from clew.importers.detect import known_places, reader_of
 from clew.importers.reading import seen
 from tests.home.make import make_home
 from tests.importers.programs import test_goose
+from tests.importers.programs.claude_code.test_reader import Log
 from tests.importers.test_run import write_claude
 from tests.support.waiting import until
 
@@ -381,23 +382,11 @@ def test_a_parent_that_comes_later_learns_of_its_subagent(folder: Path, store: c
 
 
 def answered(path: Path, calls: list[str]) -> None:
-    """A session that tells of model calls."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
+    """A session that tells of model calls, of 100 tokens each."""
+    path.unlink(missing_ok=True)
+    log = Log(path, sessionId=path.stem)
     for number, call in enumerate(calls):
-        usage = {"input_tokens": 100, "output_tokens": 10}
-        message = {"id": call, "role": "assistant", "model": "m", "content": "x", "usage": usage}
-        lines.append(
-            {
-                "type": "assistant",
-                "uuid": f"{path.stem}-{number}",
-                "parentUuid": None,
-                "sessionId": path.stem,
-                "timestamp": f"2025-01-01T00:00:{number:02d}Z",
-                "message": message,
-            }
-        )
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        log.model(f"{path.stem}-{number}", call, parentUuid=None, prompt=95)
 
 
 def test_calls_that_an_unchanged_file_told_of_are_not_counted_again(tmp_path: Path) -> None:

@@ -20,23 +20,26 @@ from tests.importers.cutting import GoneError, each_write, gone_at
 from tests.support.rows import each_row
 
 
-def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
+def write_claude(path: Path, count: int, *, damaged: bool = False) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for number in range(count):
-        record = {
-            "type": "user",
-            "uuid": f"{path.stem}-{number}",
-            "parentUuid": f"{path.stem}-{number - 1}" if number else None,
-            "sessionId": session or path.stem,
-            "timestamp": f"2025-01-01T00:00:{number:02d}Z",
-            "message": {"role": "user", "content": f"word {number}"},
-        }
-        lines.append(json.dumps(record))
+    lines = [line_of_claude(path, number, None if number else "") for number in range(count)]
     if damaged:
-        lines.insert(1, '{"type": "user", "uu')
-    path.write_text("\n".join(lines) + "\n")
+        lines.insert(1, '{"type": "user", "uu\n')
+    path.write_text("".join(lines))
     return path
+
+
+def line_of_claude(path: Path, number: int, parent: str | None = None, words: str = "") -> str:
+    """What the agent writes into a file; `parent`: empty at the beginning, or else the line before."""
+    record = {
+        "type": "user",
+        "uuid": f"{path.stem}-{number}",
+        "parentUuid": (f"{path.stem}-{number - 1}" if parent is None else parent) or None,
+        "sessionId": path.stem,
+        "timestamp": f"2025-01-01T00:{number // 60:02d}:{number % 60:02d}Z",
+        "message": {"role": "user", "content": words or f"word {number}"},
+    }
+    return json.dumps(record) + "\n"
 
 
 def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.engine.engine import Engine
 from clew.importers import contract, records
 from clew.importers import sync as sync_module
 from clew.importers.contract import NotFollowedError
@@ -30,10 +28,11 @@ from clew.importers.run import MUCH, Place
 from clew.importers.sync import Sync
 from clew.model.source import SourceEntry, SourceSession
 from tests.home.make import make_home
+from tests.importers.cutting import each_write
 from tests.importers.following import content_of
 from tests.importers.hostile.forged_files import store_of
 from tests.importers.test_ledger import NAME, answered, opened_below
-from tests.importers.test_run import write_claude
+from tests.importers.test_run import line_of_claude, write_claude
 
 Follow = Callable[[SourceSession], Iterator[SourceSession]]
 
@@ -56,15 +55,7 @@ def path(tmp_path: Path) -> Path:
 
 def line(path: Path, number: int, parent: int | None = None, words: str = "") -> str:
     """What the agent writes next."""
-    record = {
-        "type": "user",
-        "uuid": f"{path.stem}-{number}",
-        "parentUuid": f"{path.stem}-{number - 1 if parent is None else parent}",
-        "sessionId": path.stem,
-        "timestamp": f"2025-01-01T00:{number // 60:02d}:{number % 60:02d}Z",
-        "message": {"role": "user", "content": words or f"word {number}"},
-    }
-    return json.dumps(record) + "\n"
+    return line_of_claude(path, number, None if parent is None else f"{path.stem}-{parent}", words)
 
 
 def add(path: Path, text: str) -> None:
@@ -82,28 +73,10 @@ def words(store: clew.Store, id: str = f"claude-code:{NAME}0") -> list[str]:
 
 @contextmanager
 def transactions() -> Iterator[list[int]]:
-    """How many changes each transaction made."""
+    """The numbers of the transactions that were made."""
     found: list[int] = []
-    original = Engine.run
-
-    def run(self: Engine, work: Callable[[Transaction], Any]) -> Any:
-        made: list[int] = []
-
-        def counted(tx: Transaction) -> Any:
-            before = tx.writes
-            answer = work(tx)
-            made.append(tx.writes - before)
-            return answer
-
-        answer = original(self, counted)
-        found.append(made[-1])
-        return answer
-
-    Engine.run = run  # type: ignore[method-assign]
-    try:
+    with each_write(lambda number, at: found.append(number) if at == "after" else None):
         yield found
-    finally:
-        Engine.run = original  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -51,7 +51,7 @@ class Log:
             block = {"type": "tool_use", "id": call, "name": "Read", "input": {}}
         tokens = more.pop("tokens", 4)
         usage = {
-            "input_tokens": 1,
+            "input_tokens": more.pop("prompt", 1),
             "cache_creation_input_tokens": 2,
             "cache_read_input_tokens": 3,
             "output_tokens": tokens,
