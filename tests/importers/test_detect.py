@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.importers import OWN
 from tests.importers.programs import test_ggcode as ggcode
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
@@ -21,13 +22,16 @@ def test_a_directory_with_files_of_all_formats_is_imported_once_and_left_as_it_i
     for format, write in STOPPED.items():
         (tmp_path / format).mkdir()
         write(tmp_path / format)
+    with clew.open("memory:") as other:
+        other.session("ours").append({"role": "user", "content": "hi"})
+        other.export("ours", "jsonl", path=tmp_path / "ours.jsonl")
     before = tree_bytes(tmp_path)
     trial = store.import_path(tmp_path, dry_run=True)
     assert len(store.list()) == 0
     first = store.import_path(tmp_path)
     again = store.import_path(tmp_path)
-    assert {session.format for session in first.sessions} == STOPPED.keys()
-    assert len(store.list()) == len(trial.sessions) == len(first.sessions) == len(STOPPED)
+    assert sorted(session.format for session in first.sessions) == sorted([OWN, *STOPPED])
+    assert len(store.list()) == len(trial.sessions) == len(first.sessions)
     assert {session.state for session in again.sessions} == {"unchanged"}
     assert store.verify().ok
     assert tree_bytes(tmp_path) == before

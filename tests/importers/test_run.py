@@ -115,16 +115,6 @@ def test_a_reader_that_fails_costs_one_file(
     assert [session.id for session in report.sessions] == ["claude-code:two"]
 
 
-def test_our_own_format_is_known_among_the_others(store: clew.Store, tmp_path: Path) -> None:
-    store.session("mine").append({"role": "user", "content": "hi"})
-    (tmp_path / "d").mkdir()
-    store.export("mine", "jsonl", path=tmp_path / "d" / "mine.jsonl")
-    write_claude(tmp_path / "d" / "one.jsonl", 1)
-    with clew.open("memory:") as other:
-        report = other.import_path(tmp_path / "d")
-        assert sorted(session.id for session in report.sessions) == ["claude-code:one", "mine"]
-
-
 def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
     path = write_claude(tmp_path / ".claude" / "projects" / "-w" / "one.jsonl", 2)
     (found,) = [place for place in detect.scan_places(tmp_path) if place.format == "claude-code"]

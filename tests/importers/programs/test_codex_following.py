@@ -275,3 +275,11 @@ def test_a_copy_without_a_counter_goes_on_with_that_of_its_base(store: clew.Stor
 
 
 # -- lines
+
+
+def test_lines_of_a_base_are_no_lines_of_the_file(tmp_path: Path) -> None:
+    path = fork_of_a_base(tmp_path).path
+    (session,) = reader.read(path, lambda _: None, lambda _: None)
+    numbers = [None if entry.line is None else entry.line.number for entry in session.entries]
+    assert numbers[:3] == [None, None, None]
+    assert all(number is not None and number > 1 for number in numbers[3:])

@@ -20,6 +20,7 @@ from clew.importers.programs import picoclaw as picoclaw_reader
 from clew.importers.programs import tingly_box
 from clew.importers.reading.files import zstd
 from clew.testing.importer import ImporterConformance
+from tests.importers.programs import test_codex as codex
 from tests.importers.programs import test_codex_following as codex_following
 from tests.importers.programs import test_ductwork as ductwork
 from tests.importers.programs import test_gemini_cli as gemini
@@ -82,6 +83,10 @@ WITHOUT_PLACE: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "a fork of Codex whose base is not here": (
         "codex",
         lambda folder: codex_following.fork_without_its_base(folder).path,
+    ),
+    "a rollout of Codex with a very large state": (
+        "codex",
+        lambda folder: codex.Rollout(folder).put("turn_context", {"model": "x" * 70_000}).user("one").path,
     ),
     "an older document of Gemini": (
         "gemini-cli",
