@@ -23,6 +23,7 @@ from clew.importers.reading import seen
 from tests.home.make import make_home
 from tests.importers.programs import test_goose
 from tests.importers.programs.claude_code.test_reader import Log
+from tests.importers.programs.test_codex import Rollout
 from tests.importers.test_run import write_claude
 from tests.support.waiting import until
 
@@ -69,17 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def codex(place: Path, thread: str = "c1") -> Path:
-    path = place / "sessions" / f"rollout-2025-01-01T00-00-00-{thread}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-    lines = [("session_meta", {"id": thread, "cwd": "/w"}), ("response_item", said)]
-    path.write_text(
-        "".join(
-            json.dumps({"timestamp": "2025-01-01T00:00:00Z", "type": kind, "payload": payload}) + "\n"
-            for kind, payload in lines
-        )
-    )
-    return path
+    return Rollout(place, thread).user("hi").path
 
 
 def states(report: clew.ImportReport) -> dict[str, str]:
@@ -313,16 +304,12 @@ def test_another_revision_of_a_reader_reads_its_files(
 # -- the store changed
 
 
-def purge(store: clew.Store, id: str) -> None:
-    store.delete(id, purge=True)
-
-
 def test_a_purged_session_comes_back_and_a_trashed_one_does_not(folder: Path, store: clew.Store) -> None:
     store.import_path(folder)
     store.delete(f"claude-code:{NAME}1")
     report = store.import_path(folder)
     assert (report.files_read, states(report)[f"claude-code:{NAME}1"]) == (0, "trashed")
-    purge(store, f"claude-code:{NAME}1")
+    store.delete(f"claude-code:{NAME}1", purge=True)
     report = store.import_path(folder)
     assert (read(report), report.new) == ([f"{NAME}1.jsonl"], 1)
 
@@ -331,7 +318,7 @@ def test_a_purged_session_comes_back_and_a_trashed_one_does_not(folder: Path, st
 def test_a_purge_leaves_nothing_in_the_ledger(folder: Path, tmp_path: Path, address: str) -> None:
     with clew.open(tmp_path / address) as store:
         store.import_path(folder)
-        purge(store, f"claude-code:{NAME}1")
+        store.delete(f"claude-code:{NAME}1", purge=True)
     for path in (tmp_path / address).rglob("*") if address.endswith("/") else [tmp_path / address]:
         assert path.is_dir() or f"{NAME}1".encode() not in path.read_bytes()
 
@@ -346,7 +333,7 @@ def test_a_purge_of_all_leaves_no_record(folder: Path, store: clew.Store) -> Non
 
 def test_another_session_of_a_purged_ones_id_is_not_taken_for_it(folder: Path, store: clew.Store) -> None:
     store.import_path(folder)
-    purge(store, f"claude-code:{NAME}1")
+    store.delete(f"claude-code:{NAME}1", purge=True)
     store.session(f"claude-code:{NAME}1").append({"role": "user", "content": "mine"})
     report = store.import_path(folder)
     assert report.left_out == (str(folder / f"{NAME}1.jsonl"),)

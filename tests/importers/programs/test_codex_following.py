@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.importers.programs.codex import reader
-from tests.importers.following import Followed, check, check_all, follow, line_ends
+from tests.importers.following import Followed, check, check_all, follow, grow, line_ends
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 from tests.support.effort import usually
 
@@ -159,14 +159,6 @@ def test_stories_by_chance(tmp_path: Path) -> None:
 # -- what is in the state no more
 
 
-def grown(store: clew.Store, path: Path, content: bytes, cut: int) -> Followed:
-    followed = Followed()
-    for part in (content[:cut], content):
-        path.write_bytes(part)
-        follow(store, reader, path, followed)
-    return followed
-
-
 @pytest.mark.parametrize(("turns", "whole"), [(64, 1), (65, 2)])
 def test_a_rollback_beyond_the_turns_of_the_state_takes_the_whole_file(
     store: clew.Store, tmp_path: Path, turns: int, whole: int
@@ -178,7 +170,7 @@ def test_a_rollback_beyond_the_turns_of_the_state_takes_the_whole_file(
     made.event("thread_rolled_back", num_turns=turns).user("on")
     content = made.path.read_bytes()
     assert check(reader, made.path, content, [cut]).whole == whole
-    assert grown(store, made.path, content, cut).whole == whole
+    assert grow(store, reader, made.path, content, [cut]).whole == whole
     assert len(texts(store.get(ID))) == 100 - turns + 1
 
 
