@@ -96,18 +96,35 @@ WITHOUT_PLACE: dict[str, tuple[str, Callable[[Path], Path]]] = {
         "gemini-cli",
         lambda folder: gemini.session_file(folder, gemini.ONE, {"$set": {"memoryScratchpad": "x" * 70_000}}),
     ),
-    "files of OpenCode": ("opencode", lambda folder: opencode.as_files(folder, opencode.INFO)),
+    "files of OpenCode": (
+        "opencode",
+        lambda folder: opencode.as_files(folder, opencode.INFO, *opencode.MESSAGES),
+    ),
     "an export of OpenCode": ("opencode", opencode.exported),
     "a database of OpenCode whose rows have no times": ("opencode", opencode_database),
 }
+
+
+def given(format: str, path: Path) -> list[type]:
+    """What the reader gives, if all of it is read."""
+    found = []
+    for one in _module(format).follow(path, None, lambda _: None, lambda _: None):
+        if isinstance(one, SourceSession):
+            assert list(one.entries)
+        found.append(type(one))
+    return found
+
+
+@each_row("format", ["claude-code", "codex", "gemini-cli", "pi"])
+def test_what_can_be_followed_is_read_and_has_a_place(tmp_path: Path, format: str) -> None:
+    assert given(format, STOPPED[format](tmp_path)) == [SourceSession, Place]
 
 
 @each_named_row(("format", "write"), WITHOUT_PLACE)
 def test_what_cannot_be_followed_is_read_and_has_no_place(
     tmp_path: Path, format: str, write: Callable[[Path], Path]
 ) -> None:
-    found = list(_module(format).follow(write(tmp_path), None, lambda _: None, lambda _: None))
-    assert [type(one) for one in found] == [SourceSession]
+    assert given(format, write(tmp_path)) == [SourceSession]
 
 
 def add_lines(path: Path, *records: Any) -> None:
