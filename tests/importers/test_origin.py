@@ -66,6 +66,18 @@ def test_s23_a_file_cannot_say_that_it_came_from_somewhere_else(tmp_path: Path, 
         assert len(store.list()) > 0
 
 
+@each_row("format", test_contexts.STOPPED)
+def test_s23_what_was_said_by_others_is_never_an_instruction(tmp_path: Path, format: str) -> None:
+    """A message of role system in the middle is a notice of the program, and no model gets it."""
+    with clew.open("memory:") as store:
+        path = test_contexts.STOPPED[format](tmp_path)
+        for one in store.import_path(path).sessions:
+            context = list(store.get(one.id).context())
+            roles = [message.get("role", message.get("Role")) for message in context]
+            assert "system" not in roles[1:]
+            assert "developer" not in roles[1:]
+
+
 # -- S-30
 
 
