@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
@@ -173,7 +173,6 @@ CODEX = [
 ]  # fmt: skip
 COUNTS = ["input_tokens", "cached_input_tokens", "cache_write_input_tokens"]
 COUNTS += ["output_tokens", "reasoning_output_tokens"]
-INPUT = {"type": "input_text", "text": "hi"}
 Five = tuple[int, int, int, int, int]
 
 
@@ -259,30 +258,31 @@ def difference(ccusage: Path, home: Path, program: str) -> tuple[Decimal, Decima
     return round(Decimal(cost), 2), round(ours.cost, 2)
 
 
-def test_a_model_may_be_newer_than_the_prices_of_ccusage(ccusage: Path, tmp_path: Path) -> None:
-    claude(tmp_path, SESSIONS[0], ("msg_1", "claude-opus-5-5", usage(1_000_000, 0)))
-    assert difference(ccusage, tmp_path, "claude") == (Decimal(0), Decimal(4))
+def of_claude(model: str, tokens: int) -> Callable[[Path], None]:
+    return lambda home: claude(home, SESSIONS[0], ("msg_1", model, usage(tokens, 0)))
 
 
-def test_a_long_prompt_is_priced_as_a_whole(ccusage: Path, tmp_path: Path) -> None:
-    """As the vendor says. ccusage counts only the tokens above the limit, each kind by itself."""
-    claude(tmp_path, SESSIONS[0], ("msg_1", "claude-sonnet-4-5-20250929", usage(250_000, 0)))
-    assert difference(ccusage, tmp_path, "claude") == (Decimal("0.90"), Decimal("1.50"))
+def of_codex(model: str, *, written: int = 0, **more: Any) -> Callable[[Path], None]:
+    return lambda home: codex(home, 1, model, (200_000, 0, written, 0, 0), **more)
 
 
-def test_a_price_is_that_of_the_time_of_the_call(ccusage: Path, tmp_path: Path) -> None:
-    """ccusage knows the present one: GPT-5.6 Sol cost 5 dollars for a million tokens before it cost 4."""
-    codex(tmp_path, 1, "gpt-5.6-sol", (200_000, 0, 0, 0, 0), month="06")
-    assert difference(ccusage, tmp_path, "codex") == (Decimal("0.80"), Decimal("1.00"))
+DIFFERENCES: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "a model is newer than the prices of ccusage": (of_claude("claude-opus-5-5", 1_000_000), "0", "4"),
+    # As the vendor says. ccusage counts only the tokens above the limit, each kind by itself.
+    "a long prompt is priced as a whole": (of_claude("claude-sonnet-4-5-20250929", 250_000), "0.90", "1.50"),
+    # ccusage knows the present one: GPT-5.6 Sol cost 5 dollars for a million tokens before it cost 4.
+    "a price is that of the time of the call": (of_codex("gpt-5.6-sol", month="06"), "0.80", "1.00"),
+    # ccusage asks a quarter more than for other input where the vendor asks nothing more.
+    "a cache is free to write": (of_codex("gpt-5.5", written=200_000), "1.25", "1.00"),
+    # ccusage knows the faster tiers of some models.
+    "a fast tier has its price": (of_codex("gpt-5.2", tier="priority"), "0.35", "0.70"),
+}
 
 
-def test_a_cache_may_be_free_to_write(ccusage: Path, tmp_path: Path) -> None:
-    """ccusage asks a quarter more than for other input where the vendor asks nothing more."""
-    codex(tmp_path, 1, "gpt-5.5", (200_000, 0, 200_000, 0, 0))
-    assert difference(ccusage, tmp_path, "codex") == (Decimal("1.25"), Decimal("1.00"))
-
-
-def test_a_fast_tier_has_its_price_for_every_model_that_has_one(ccusage: Path, tmp_path: Path) -> None:
-    """ccusage knows those of some models."""
-    codex(tmp_path, 1, "gpt-5.2", (200_000, 0, 0, 0, 0), tier="priority")
-    assert difference(ccusage, tmp_path, "codex") == (Decimal("0.35"), Decimal("0.70"))
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_where_costs_differ_it_is_known_why(ccusage: Path, tmp_path: Path, name: str) -> None:
+    """What ccusage says, and what we say."""
+    write, theirs, ours = DIFFERENCES[name]
+    write(tmp_path)
+    program = "codex" if (tmp_path / ".codex").exists() else "claude"
+    assert difference(ccusage, tmp_path, program) == (Decimal(theirs), Decimal(ours))

@@ -96,19 +96,6 @@ def test_an_answer_without_an_id_of_its_own_counts_too(tmp_path: Path) -> None:
     assert (totals.calls, totals.input_tokens) == (2, 3)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_session_that_was_copied_to_go_on_is_paid_for_once(tmp_path: Path, at_once: bool) -> None:
-    """Older versions resumed in a new file. It may come when the first one was imported long ago."""
-    first, second = "0b1c0000-0000-4000-8000-000000000001", "0b1c0000-0000-4000-8000-000000000002"
-    shared = answer(1, id="msg_1", usage=tokens(fresh=10))
-    one = write_lines(tmp_path / "p" / f"{first}.jsonl", asked(first), {**shared, "sessionId": first})
-    more = answer(2, id="msg_2", usage=tokens(fresh=5))
-    copy = [asked(second), {**shared, "sessionId": second}, {**more, "sessionId": second}]
-    two = write_lines(tmp_path / "p" / f"{second}.jsonl", *copy)
-    totals = imported(tmp_path / "p") if at_once else imported(one, two, one)
-    assert (totals.calls, totals.input_tokens) == (2, 15)
-
-
 def rollout(path: Path, *events: dict[str, Any]) -> Path:
     records = [
         ("session_meta", {"id": "s"}),

@@ -1,4 +1,4 @@
-"""Files of openrouter, picoclaw, ggcode, tingly-box and ductwork are told by their content."""
+"""What lies in directories, and in the places where programs write."""
 
 from __future__ import annotations
 
@@ -8,52 +8,30 @@ from pathlib import Path
 import pytest
 
 import clew
-from tests.importers.programs import test_ductwork as ductwork
+from clew.importers import OWN
 from tests.importers.programs import test_ggcode as ggcode
-from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
-from tests.importers.readers import tree_bytes, write_json, write_lines
-from tests.support.rows import each_row
+from tests.importers.readers import tree_bytes
+from tests.importers.test_contexts import STOPPED
 
 
-def everything(folder: Path) -> dict[str, list[Path]]:
-    """One file of each form, under names that say nothing."""
-    document = {"version": 1, "items": {"t2": tingly.item("t2", tingly.spoken("hi"))}}
-    old = picoclaw.legacy(folder / "2", picoclaw.ONE, key="old")
-    return {
-        "openrouter": [openrouter.state_file(folder / "1", openrouter.session())],
-        "picoclaw": [old, picoclaw.log(folder / "3", picoclaw.ONE, meta={})],
-        "ggcode": [ggcode.log(folder / "4", ggcode.META, ggcode.message(ggcode.ONE))],
-        "tingly-box": [
-            tingly.database(folder / "5" / "x", tingly.SESSIONS, tingly.MESSAGES, tingly.row("t1")),
-            write_json(folder / "6" / "x", document),
-            tingly.newest_form(folder / "7", "t3"),
-            write_lines(folder / "8" / "t4.jsonl", tingly.spoken("hi")),
-        ],
-        "ductwork": [write_json(folder / "9" / "x.json", ductwork.run())],
-    }
-
-
-@each_row("format", ["openrouter", "picoclaw", "ggcode", "tingly-box", "ductwork"])
-def test_each_file_is_taken_for_what_it_is(format: str, tmp_path: Path) -> None:
-    with clew.open("memory:") as store:
-        for file in everything(tmp_path)[format]:
-            report = store.import_path(file)
-            assert [session.format for session in report.sessions] == [format]
-            assert report.problems == ()
-
-
-def test_a_directory_with_all_of_them_is_imported_once_and_left_as_it_is(
+def test_a_directory_with_files_of_all_formats_is_imported_once_and_left_as_it_is(
     store: clew.Store, tmp_path: Path
 ) -> None:
-    everything(tmp_path)
+    for format, write in STOPPED.items():
+        (tmp_path / format).mkdir()
+        write(tmp_path / format)
+    with clew.open("memory:") as other:
+        other.session("ours").append({"role": "user", "content": "hi"})
+        other.export("ours", "jsonl", path=tmp_path / "ours.jsonl")
     before = tree_bytes(tmp_path)
     trial = store.import_path(tmp_path, dry_run=True)
     assert len(store.list()) == 0
     first = store.import_path(tmp_path)
     again = store.import_path(tmp_path)
-    assert len(store.list()) == len(trial.sessions) == len(first.sessions) == 9
+    assert sorted(session.format for session in first.sessions) == sorted([OWN, *STOPPED])
+    assert len(store.list()) == len(trial.sessions) == len(first.sessions)
     assert {session.state for session in again.sessions} == {"unchanged"}
     assert store.verify().ok
     assert tree_bytes(tmp_path) == before

@@ -24,10 +24,8 @@ def of_goose(folder: Path, sent: int, received: int, cost: str) -> Path:
     if not path.exists():
         goose.database(path, [goose.say("user", "x")])
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute(
-            "UPDATE sessions SET accumulated_input_tokens = ?, accumulated_output_tokens = ?",
-            (sent, received),
-        )
+        sums = "accumulated_input_tokens = ?, accumulated_output_tokens = ?"
+        db.execute(f"UPDATE sessions SET {sums}, input_tokens = 7", (sent, received))  # 7: of the last prompt
     return path
 
 

@@ -17,13 +17,14 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.load.entries import batch_name
-from clew.importers import REVISIONS, ledger, records
+from clew.importers import REVISIONS, ledger
 from clew.importers.detect import known_places, reader_of
 from clew.importers.reading import seen
 from tests.home.make import make_home
 from tests.importers.programs import test_goose
+from tests.importers.programs.claude_code.test_reader import Log
+from tests.importers.programs.test_codex import Rollout
 from tests.importers.test_run import write_claude
-from tests.support.rows import each_row
 from tests.support.waiting import until
 
 NAME = "0b1c2d3e-0000-4000-8000-00000000000"
@@ -69,17 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def codex(place: Path, thread: str = "c1") -> Path:
-    path = place / "sessions" / f"rollout-2025-01-01T00-00-00-{thread}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-    lines = [("session_meta", {"id": thread, "cwd": "/w"}), ("response_item", said)]
-    path.write_text(
-        "".join(
-            json.dumps({"timestamp": "2025-01-01T00:00:00Z", "type": kind, "payload": payload}) + "\n"
-            for kind, payload in lines
-        )
-    )
-    return path
+    return Rollout(place, thread).user("hi").path
 
 
 def states(report: clew.ImportReport) -> dict[str, str]:
@@ -163,14 +154,6 @@ def test_of_many_problems_some_are_told_again(tmp_path: Path, store: clew.Store)
 # -- changed
 
 
-def test_a_file_that_has_grown_is_read_and_no_other(folder: Path, store: clew.Store) -> None:
-    store.import_path(folder)
-    write_claude(folder / f"{NAME}1.jsonl", 5)
-    report = store.import_path(folder)
-    assert read(report) == [f"{NAME}1.jsonl"]
-    assert (report.grown, report.unchanged, report.entries) == (1, 3, 2)
-
-
 def test_a_file_of_the_same_size_and_time_is_told_by_its_inode(tmp_path: Path, store: clew.Store) -> None:
     path = write_claude(tmp_path / "one.jsonl", 1)
     store.import_path(path)
@@ -196,18 +179,6 @@ def test_a_file_written_over_in_place_with_its_old_time_is_read(tmp_path: Path, 
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert store.import_path(path).entries == 1
-
-
-def test_a_file_that_was_just_written_is_read_once_more(
-    tmp_path: Path, store: clew.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 1)
-    monkeypatch.setattr(seen, "RECENT", 2_000_000_000)
-    store.import_path(path)
-    assert store.import_path(path).files_read == 1
-    monkeypatch.setattr(seen, "RECENT", 0)  # time goes by
-    assert store.import_path(path).files_read == 1
-    assert store.import_path(path).files_read == 0
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_again(
@@ -333,16 +304,12 @@ def test_another_revision_of_a_reader_reads_its_files(
 # -- the store changed
 
 
-def purge(store: clew.Store, id: str) -> None:
-    store.delete(id, purge=True)
-
-
 def test_a_purged_session_comes_back_and_a_trashed_one_does_not(folder: Path, store: clew.Store) -> None:
     store.import_path(folder)
     store.delete(f"claude-code:{NAME}1")
     report = store.import_path(folder)
     assert (report.files_read, states(report)[f"claude-code:{NAME}1"]) == (0, "trashed")
-    purge(store, f"claude-code:{NAME}1")
+    store.delete(f"claude-code:{NAME}1", purge=True)
     report = store.import_path(folder)
     assert (read(report), report.new) == ([f"{NAME}1.jsonl"], 1)
 
@@ -351,7 +318,7 @@ def test_a_purged_session_comes_back_and_a_trashed_one_does_not(folder: Path, st
 def test_a_purge_leaves_nothing_in_the_ledger(folder: Path, tmp_path: Path, address: str) -> None:
     with clew.open(tmp_path / address) as store:
         store.import_path(folder)
-        purge(store, f"claude-code:{NAME}1")
+        store.delete(f"claude-code:{NAME}1", purge=True)
     for path in (tmp_path / address).rglob("*") if address.endswith("/") else [tmp_path / address]:
         assert path.is_dir() or f"{NAME}1".encode() not in path.read_bytes()
 
@@ -366,7 +333,7 @@ def test_a_purge_of_all_leaves_no_record(folder: Path, store: clew.Store) -> Non
 
 def test_another_session_of_a_purged_ones_id_is_not_taken_for_it(folder: Path, store: clew.Store) -> None:
     store.import_path(folder)
-    purge(store, f"claude-code:{NAME}1")
+    store.delete(f"claude-code:{NAME}1", purge=True)
     store.session(f"claude-code:{NAME}1").append({"role": "user", "content": "mine"})
     report = store.import_path(folder)
     assert report.left_out == (str(folder / f"{NAME}1.jsonl"),)
@@ -402,23 +369,11 @@ def test_a_parent_that_comes_later_learns_of_its_subagent(folder: Path, store: c
 
 
 def answered(path: Path, calls: list[str]) -> None:
-    """A session that tells of model calls."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
+    """A session that tells of model calls, of 100 tokens each."""
+    path.unlink(missing_ok=True)
+    log = Log(path, sessionId=path.stem)
     for number, call in enumerate(calls):
-        usage = {"input_tokens": 100, "output_tokens": 10}
-        message = {"id": call, "role": "assistant", "model": "m", "content": "x", "usage": usage}
-        lines.append(
-            {
-                "type": "assistant",
-                "uuid": f"{path.stem}-{number}",
-                "parentUuid": None,
-                "sessionId": path.stem,
-                "timestamp": f"2025-01-01T00:00:{number:02d}Z",
-                "message": message,
-            }
-        )
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        log.model(f"{path.stem}-{number}", call, parentUuid=None, prompt=95)
 
 
 def test_calls_that_an_unchanged_file_told_of_are_not_counted_again(tmp_path: Path) -> None:
@@ -511,13 +466,6 @@ def test_names_that_are_no_utf8_have_records_too(tmp_path: Path, store: clew.Sto
         assert store.import_path(path.parent).files_read == 0
         assert store.import_path(tmp_path).files_read == 0
     assert opened == []
-
-
-@each_row("path", ["/a/b", "/100%", "/\udcff\udc80", "/%41", "/ä/€", ""])
-def test_names_of_records_lead_back_to_paths(path: str) -> None:
-    name = records.name_of(path)
-    name.encode()
-    assert records.path_of(name) == path
 
 
 def test_a_wrong_format_is_still_told(folder: Path, store: clew.Store) -> None:

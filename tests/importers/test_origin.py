@@ -3,6 +3,7 @@ S-30: a delete is final, also for an import that is under way."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,9 @@ from clew.core.load import load
 from clew.model.source import SourceEntry, SourceSession
 from tests.importers import test_contexts
 from tests.importers.hostile import forged_files
-from tests.importers.readers import write_json, write_lines
 from tests.support.rows import each_row
 
 FORGED = {"format": "by hand", "path": "/home/me/trusted"}
-SAID = {"role": "user", "content": "hi"}
 
 
 @each_row("format", test_contexts.STOPPED)
@@ -31,55 +30,40 @@ def test_s23_every_imported_session_says_where_it_came_from(tmp_path: Path, form
             assert origin == {"format": format, "path": one.source}
 
 
-def _openrouter(folder: Path) -> Path:
-    found = {"ID": "s", "Messages": [SAID], "imported_from": FORGED, "ImportedFrom": FORGED}
-    return write_json(folder / "q.json", {"sessions": {"s": found}})
+def _forged(value: Any) -> Any:
+    """The value with another origin in each of its objects."""
+    if isinstance(value, list):
+        return [_forged(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _forged(item) for key, item in value.items()} | {
+            "imported_from": FORGED,
+            "ImportedFrom": FORGED,
+        }
+    return value
 
 
-def _continue(folder: Path) -> Path:
-    history = [{"message": SAID}]
-    return write_json(
-        folder / "r.json", {"sessionId": "s", "title": "t", "history": history, "imported_from": FORGED}
-    )
+def _forge(path: Path) -> None:
+    text = path.read_text()
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(_forged(json.loads(line))) + "\n" for line in text.splitlines()))
+    else:
+        path.write_text(json.dumps(_forged(json.loads(text))))
 
 
-def _gemini(folder: Path) -> Path:
-    about = {"sessionId": "s", "projectHash": "p", "startTime": "2026-01-01T00:00:00Z"}
-    said = {"id": "1", "type": "user", "content": "hi"}
-    return write_lines(
-        folder / "d.jsonl", {**about, "imported_from": FORGED}, said, {"$set": {"imported_from": FORGED}}
-    )
-
-
-def _picoclaw(folder: Path) -> Path:
-    path = write_lines(folder / "l.jsonl", SAID)
-    write_json(folder / "l.meta.json", {"key": "k", "skip": 0, "count": 1, "imported_from": FORGED})
-    return path
-
-
-def _codex(folder: Path) -> Path:
-    meta = {"id": "s", "imported_from": FORGED}
-    content = [{"type": "input_text", "text": "hi"}]
-    said = {"type": "message", "role": "user", "content": content}
-    return write_lines(
-        folder / "rollout.jsonl",
-        {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": meta},
-        {"timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": said},
-        {"timestamp": "2026-01-01T00:00:00Z", "type": "turn_context", "payload": {"imported_from": FORGED}},
-    )
-
-
-@each_row("write", [_openrouter, _continue, _gemini, _picoclaw, _codex])
-def test_s23_a_file_cannot_say_that_it_came_from_somewhere_else(tmp_path: Path, write: Any) -> None:
+@each_row("format", test_contexts.STOPPED.keys() - {"llm", "aider"})  # they have no objects
+def test_s23_a_file_cannot_say_that_it_came_from_somewhere_else(tmp_path: Path, format: str) -> None:
     with clew.open("memory:") as store:
-        path = write(tmp_path)
+        path = test_contexts.STOPPED[format](tmp_path)
+        for file in tmp_path.rglob("*.json*"):
+            _forge(file)
+        if format == "gemini-cli":
+            with path.open("a") as chat:
+                chat.write(json.dumps({"$set": {"imported_from": FORGED}}) + "\n")
         for _ in range(2):
-            report = store.import_path(path)
-            (one,) = report.sessions
-            assert store.get(one.id).info.metadata["imported_from"] == {
-                "format": one.format,
-                "path": str(path),
-            }
+            for one in store.import_path(path, format).sessions:
+                origin = store.get(one.id).info.metadata["imported_from"]
+                assert origin == {"format": format, "path": str(path)}
+        assert len(store.list()) > 0
 
 
 @each_row("format", test_contexts.STOPPED)

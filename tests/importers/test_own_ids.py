@@ -7,7 +7,7 @@ from pathlib import Path
 import clew
 from clew.model.source import SourceEntry, SourceSession
 from tests.importers.hostile.test_lookalikes import SAMPLES
-from tests.importers.test_tokens import of_llm
+from tests.importers.test_contexts import of_llm
 from tests.support.rows import each_row
 
 ENTRY = SourceEntry(uid="e1", parent=None, message={"role": "user", "content": "hi"})

@@ -20,23 +20,26 @@ from tests.importers.cutting import GoneError, each_write, gone_at
 from tests.support.rows import each_row
 
 
-def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
+def write_claude(path: Path, count: int, *, damaged: bool = False) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for number in range(count):
-        record = {
-            "type": "user",
-            "uuid": f"{path.stem}-{number}",
-            "parentUuid": f"{path.stem}-{number - 1}" if number else None,
-            "sessionId": session or path.stem,
-            "timestamp": f"2025-01-01T00:00:{number:02d}Z",
-            "message": {"role": "user", "content": f"word {number}"},
-        }
-        lines.append(json.dumps(record))
+    lines = [line_of_claude(path, number, None if number else "") for number in range(count)]
     if damaged:
-        lines.insert(1, '{"type": "user", "uu')
-    path.write_text("\n".join(lines) + "\n")
+        lines.insert(1, '{"type": "user", "uu\n')
+    path.write_text("".join(lines))
     return path
+
+
+def line_of_claude(path: Path, number: int, parent: str | None = None, words: str = "") -> str:
+    """What the agent writes into a file; `parent`: empty at the beginning, or else the line before."""
+    record = {
+        "type": "user",
+        "uuid": f"{path.stem}-{number}",
+        "parentUuid": (f"{path.stem}-{number - 1}" if parent is None else parent) or None,
+        "sessionId": path.stem,
+        "timestamp": f"2025-01-01T00:{number // 60:02d}:{number % 60:02d}Z",
+        "message": {"role": "user", "content": words or f"word {number}"},
+    }
+    return json.dumps(record) + "\n"
 
 
 def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,39 +72,6 @@ def test_a_directory_brings_every_file_that_is_known(store: clew.Store, tmp_path
     assert report.bytes == sum(Path(session.source).stat().st_size for session in report.sessions)
     again = store.import_path(tmp_path / "d")
     assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
-
-
-def test_a_damaged_line_is_listed_with_its_number_and_the_rest_imported(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    report = store.import_path(path)
-    assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
-    assert not report.ok
-    assert store.get("claude-code:one").info.messages == 3
-
-
-def test_strict_imports_nothing_if_a_line_is_damaged(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
-    with pytest.raises(clew.InvalidError, match="line 2"):
-        store.import_path(path, strict=True)
-    assert store.stats().sessions == 0
-
-
-def test_a_dry_run_of_a_path_says_what_would_come(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3)
-    report = store.import_path(path, dry_run=True)
-    assert (report.new, report.entries, report.dry_run) == (1, 3, True)
-    assert store.stats().sessions == 0
-
-
-def test_the_source_is_not_changed(store: clew.Store, tmp_path: Path) -> None:
-    path = write_claude(tmp_path / "one.jsonl", 3)
-    before = path.read_bytes(), path.stat().st_mtime_ns
-    path.chmod(0o400)
-    store.import_path(path)
-    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    assert sorted(tmp_path.iterdir()) == [path]
 
 
 def test_progress_goes_up_to_the_end(store: clew.Store, tmp_path: Path) -> None:
@@ -145,16 +115,6 @@ def test_a_reader_that_fails_costs_one_file(
     assert [session.id for session in report.sessions] == ["claude-code:two"]
 
 
-def test_our_own_format_is_known_among_the_others(store: clew.Store, tmp_path: Path) -> None:
-    store.session("mine").append({"role": "user", "content": "hi"})
-    (tmp_path / "d").mkdir()
-    store.export("mine", "jsonl", path=tmp_path / "d" / "mine.jsonl")
-    write_claude(tmp_path / "d" / "one.jsonl", 1)
-    with clew.open("memory:") as other:
-        report = other.import_path(tmp_path / "d")
-        assert sorted(session.id for session in report.sessions) == ["claude-code:one", "mine"]
-
-
 def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
     path = write_claude(tmp_path / ".claude" / "projects" / "-w" / "one.jsonl", 2)
     (found,) = [place for place in detect.scan_places(tmp_path) if place.format == "claude-code"]
@@ -186,15 +146,15 @@ def test_a_long_session_comes_in_parts_and_what_is_there_is_not_brought_again(
             assert store.verify().problems == ()
 
 
-def test_tasks_can_import_too(tmp_path: Path) -> None:
+def test_tasks_can_import_and_sync_too(tmp_path: Path) -> None:
     path = write_claude(tmp_path / "one.jsonl", 2)
 
-    async def bring() -> tuple[int, str]:
+    async def bring() -> list[int]:
         async with clew.open_async("memory:") as store:
-            report = await store.import_path(path)
-            return report.entries, (await store.import_path(path)).sessions[0].state
+            reports = [await store.import_path(path), await store.sync(path), await store.import_path(path)]
+            return [report.entries for report in reports]
 
-    assert asyncio.run(bring()) == (2, "unchanged")
+    assert asyncio.run(bring()) == [2, 0, 0]
 
 
 def test_a_copy_comes_after_the_session_that_it_was_copied_from(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -12,14 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.engine.engine import Engine
-from clew.core.load import entries as load_entries
-from clew.core.load.entries import Memories, recall
-from clew.importers import contract, ledger, records
+from clew.importers import contract, records
 from clew.importers import sync as sync_module
 from clew.importers.contract import NotFollowedError
 from clew.importers.detect import known_places
@@ -32,10 +28,13 @@ from clew.importers.run import MUCH, Place
 from clew.importers.sync import Sync
 from clew.model.source import SourceEntry, SourceSession
 from tests.home.make import make_home
+from tests.importers.cutting import each_write
 from tests.importers.following import content_of
 from tests.importers.hostile.forged_files import store_of
 from tests.importers.test_ledger import NAME, answered, opened_below
-from tests.importers.test_run import write_claude
+from tests.importers.test_run import line_of_claude, write_claude
+
+Follow = Callable[[SourceSession], Iterator[SourceSession]]
 
 
 @pytest.fixture(autouse=True)
@@ -56,15 +55,7 @@ def path(tmp_path: Path) -> Path:
 
 def line(path: Path, number: int, parent: int | None = None, words: str = "") -> str:
     """What the agent writes next."""
-    record = {
-        "type": "user",
-        "uuid": f"{path.stem}-{number}",
-        "parentUuid": f"{path.stem}-{number - 1 if parent is None else parent}",
-        "sessionId": path.stem,
-        "timestamp": f"2025-01-01T00:{number // 60:02d}:{number % 60:02d}Z",
-        "message": {"role": "user", "content": words or f"word {number}"},
-    }
-    return json.dumps(record) + "\n"
+    return line_of_claude(path, number, None if parent is None else f"{path.stem}-{parent}", words)
 
 
 def add(path: Path, text: str) -> None:
@@ -82,28 +73,10 @@ def words(store: clew.Store, id: str = f"claude-code:{NAME}0") -> list[str]:
 
 @contextmanager
 def transactions() -> Iterator[list[int]]:
-    """How many changes each transaction made."""
+    """The numbers of the transactions that were made."""
     found: list[int] = []
-    original = Engine.run
-
-    def run(self: Engine, work: Callable[[Transaction], Any]) -> Any:
-        made: list[int] = []
-
-        def counted(tx: Transaction) -> Any:
-            before = tx.writes
-            answer = work(tx)
-            made.append(tx.writes - before)
-            return answer
-
-        answer = original(self, counted)
-        found.append(made[-1])
-        return answer
-
-    Engine.run = run  # type: ignore[method-assign]
-    try:
+    with each_write(lambda number, at: found.append(number) if at == "after" else None):
         yield found
-    finally:
-        Engine.run = original  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -162,27 +135,6 @@ def test_a_new_session_with_its_record_is_one_commit(store: clew.Store, path: Pa
     with transactions() as written:
         syncing(store, path.parent).all()
     assert len(written) == 1
-
-
-def test_the_place_in_the_store_may_lie_behind_and_catches_up(
-    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "BEHIND", 1000)
-    sync = syncing(store, path.parent)
-    sync.all()
-    offsets = set()
-    for number in range(3, 60):
-        add(path, line(path, number, words="x" * 200))
-        with followed(monkeypatch) as places:
-            sync.some([path])
-        assert places == [path.stat().st_size - len(line(path, number, words="x" * 200))]
-        source = Ledger(store._engine).find(str(path))
-        assert source is not None
-        assert source.place is not None
-        offsets.add(source.place.offset)
-    assert 1 < len(offsets) < 57
-    assert syncing(store, path.parent).all().files_read == 0
-    assert len(words(store)) == 60
 
 
 def test_a_line_without_its_end_waits_for_sync_and_not_for_import(store: clew.Store, path: Path) -> None:
@@ -301,8 +253,28 @@ def test_a_directory_that_is_gone_is_no_error(store: clew.Store, path: Path) -> 
         syncing(store, path.parent / "never").all()
 
 
+def raising(error: Exception) -> Follow:
+    def follow(session: SourceSession) -> Iterator[SourceSession]:
+        list(session.entries)
+        raise error
+        yield session
+
+    return follow
+
+
+def behind_nothing(session: SourceSession) -> Iterator[SourceSession]:
+    """An entry whose parent is in no store."""
+    entries = [msgspec.structs.replace(entry, parent="not here") for entry in session.entries]
+    yield msgspec.structs.replace(session, entries=entries)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [raising(NotFollowedError()), raising(TypeError("odd state")), behind_nothing],
+    ids=["its reader says so", "its reader fails", "behind an entry that is not here"],
+)
 def test_what_cannot_be_followed_is_read_as_a_whole(
-    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch, changed: Follow
 ) -> None:
     sync = syncing(store, path.parent)
     sync.all()
@@ -311,37 +283,20 @@ def test_what_cannot_be_followed_is_read_as_a_whole(
     def follow(path: Path, place: Any, *rest: Any) -> Any:
         for one in original(path, place, *rest):
             if place is not None and not isinstance(one, contract.Place):
-                list(one.entries)
-                raise NotFollowedError
-            yield one
+                yield from changed(one)
+            else:
+                yield one
 
     monkeypatch.setattr(claude_code, "follow", follow)
     add(path, line(path, 3))
     report = sync.some([path])
     assert (report.entries, len(report.sources), report.problems) == (1, 1, ())
+    assert words(store) == [f"word {number}" for number in range(4)]
     monkeypatch.setattr(claude_code, "follow", original)
     add(path, line(path, 4))
     with followed(monkeypatch) as places:
         sync.some([path])
     assert None not in places
-
-
-def test_a_reader_that_fails_to_go_on_reads_the_whole_file(
-    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sync = syncing(store, path.parent)
-    sync.all()
-    original = claude_code.follow
-
-    def follow(path: Path, place: Any, *rest: Any) -> Any:
-        if place is not None:
-            raise TypeError("odd state")
-        return original(path, place, *rest)
-
-    monkeypatch.setattr(claude_code, "follow", follow)
-    add(path, line(path, 3))
-    report = sync.some([path])
-    assert (report.entries, report.problems) == (1, ())
 
 
 def test_a_session_that_a_worker_holds_is_gone_on_with_later(
@@ -357,25 +312,6 @@ def test_a_session_that_a_worker_holds_is_gone_on_with_later(
     with followed(monkeypatch) as places:
         assert sync.some([path]).entries == 2
     assert None not in places
-
-
-def test_an_entry_behind_one_that_is_not_here_takes_the_whole_file(store: clew.Store) -> None:
-    """`Loading` finds out if a reader does not."""
-    from clew.core.load.load import Loading, WholeNeededError
-    from tests.core.load.test_load import line as chain
-    from tests.core.load.test_load import said, session
-
-    store.load(session(chain("e1", "e2")))
-    loading = Loading(
-        store._engine,
-        session([said("e9", "e8")]),
-        dry_run=False,
-        rename=False,
-        on_refused=lambda *_: None,
-        goes_on=True,
-    )
-    with pytest.raises(WholeNeededError, match="'e8'"):
-        loading.bring_entries()
 
 
 def test_formats_that_cannot_be_followed_are_read_only_if_they_changed(
@@ -439,34 +375,6 @@ def test_piece_by_piece_is_as_once(tmp_path: Path, is_warm: bool) -> None:
         assert store.verify().ok
 
 
-# -- records of batches, and what is remembered
-
-
-def batches(store: clew.Store, id: str = f"claude-code:{NAME}0") -> list[int]:
-    """How many names each record has."""
-    with store._engine.read() as reader:
-        row = reader.find_session(id)
-        assert row is not None
-        found = reader.scan_records(row.sid, "key", "clew load 0", "clew load 9")
-    return [load_entries.count_names(value) for _, value in found]
-
-
-def test_lines_share_a_record(store: clew.Store, path: Path) -> None:
-    sync = syncing(store, path.parent)
-    sync.all()
-    for number in range(3, 150):
-        add(path, line(path, number))
-        sync.some([path])
-    assert batches(store) == [64, 64, 22]
-    with store._engine.read() as reader:
-        row = reader.find_session(f"claude-code:{NAME}0")
-        assert row is not None
-        memory = recall(reader, row.sid)
-        assert memory is not None
-        assert list(memory.places) == [f"{NAME}0-{number}" for number in range(150)]
-    assert store.import_path(path, again=True).entries == 0
-
-
 def test_what_another_process_loaded_is_not_overlooked(tmp_path: Path, path: Path) -> None:
     with clew.open(tmp_path / "s.db") as store, clew.open(tmp_path / "s.db") as other:
         first, second = syncing(store, path.parent), syncing(other, path.parent)
@@ -477,21 +385,8 @@ def test_what_another_process_loaded_is_not_overlooked(tmp_path: Path, path: Pat
             assert one.some([path]).entries == 1
         assert first.some([path]).entries == second.some([path]).entries == 0
         assert words(store) == [f"word {number}" for number in range(30)]
-        assert sum(batches(store)) == 30
+        assert store.stats().entries == 30
         assert store.verify().ok
-
-
-def test_memories_are_few() -> None:
-    memories = Memories(most=3, most_names=10)
-    for sid in range(1, 6):
-        memory = load_entries.Memory()
-        memory.places = {f"{sid}-{number}": number for number in range(4)}
-        memories.keep(sid, memory)
-    assert list(memories._kept) == [4, 5]
-    large = load_entries.Memory()
-    large.places = {str(number): number for number in range(100)}
-    memories.keep(9, large)
-    assert list(memories._kept) == [9]
 
 
 # -- the store changed
@@ -567,17 +462,6 @@ def test_a_session_that_is_purged_while_its_file_is_followed_stays_away_and_neve
     assert words(store) == [f"word {number}" for number in range(4)]
 
 
-def test_a_subagent_that_came_before_its_session_is_linked(store: clew.Store, path: Path) -> None:
-    agent = write_claude(path.parent / f"{NAME}0" / "subagents" / "agent-a1.jsonl", 2)
-    sync = syncing(store, path.parent)
-    assert sync.some([agent]).new == 1
-    assert sync.some([path]).new == 1
-    told = [
-        event.data for event in store.get(f"claude-code:{NAME}0").events() if event.type == "child-session"
-    ]
-    assert told == [{"session": f"claude-code:{NAME}0/agent-a1"}]
-
-
 def test_what_lies_beside_a_file_makes_it_be_looked_at(store: clew.Store, path: Path) -> None:
     agent = write_claude(path.parent / f"{NAME}0" / "subagents" / "agent-a1.jsonl", 2)
     sync = syncing(store, path.parent)
@@ -613,18 +497,6 @@ def test_a_file_that_fails_is_not_tried_again_until_it_changes(
     monkeypatch.setattr(sync_module, "AGAIN", 0.0)  # time goes by
     assert sync.all().left_out == (str(path),)
     assert syncing(store, path.parent).all().left_out == (str(path),)
-
-
-def test_calls_that_several_files_tell_of_count_once(store: clew.Store, tmp_path: Path) -> None:
-    place = tmp_path / "files"
-    sync = syncing(store, place)
-    answered(place / f"{NAME}0.jsonl", ["m1", "m2"])
-    sync.all()
-    answered(place / f"{NAME}1.jsonl", ["m1", "m2", "m3"])
-    sync.some([place / f"{NAME}1.jsonl"])
-    answered(place / f"{NAME}1.jsonl", ["m1", "m2", "m3", "m4"])
-    sync.some([place / f"{NAME}1.jsonl"])
-    assert store.usage().input_tokens == 400
 
 
 # -- machines, names, faces
@@ -681,14 +553,6 @@ def test_a_damaged_place_costs_a_read(store: clew.Store, path: Path, monkeypatch
         assert places == [None]
 
 
-def test_cold_files_keep_no_place(store: clew.Store, path: Path) -> None:
-    os.utime(path, (1, 1))
-    syncing(store, path.parent).all()
-    source = Ledger(store._engine).find(str(path))
-    assert source is not None
-    assert source.place is None
-
-
 def test_a_dry_run_writes_nothing(store: clew.Store, path: Path) -> None:
     assert store.sync(path.parent, dry_run=True).new == 1
     assert store.stats().sessions == 0
@@ -712,15 +576,6 @@ def test_the_usual_places_are_looked_at(tmp_path: Path, monkeypatch: pytest.Monk
         assert {info.id for info in store.list(limit=1000)} == {info.id for info in other.list(limit=1000)}
         roots = Sync(lambda **_: store).roots
         assert {root.format for root in roots} >= {"claude-code", "codex", "goose"}
-
-
-def test_tasks_can_sync_too(path: Path) -> None:
-    async def bring() -> None:
-        async with clew.open_async("memory:") as store:
-            assert (await store.sync(path.parent)).new == 1
-            assert (await store.sync(path.parent)).files_read == 0
-
-    asyncio.run(bring())
 
 
 def test_much_is_made_findable_and_little_is_left_to_the_search(tmp_path: Path) -> None:

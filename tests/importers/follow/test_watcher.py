@@ -15,10 +15,9 @@ import pytest
 
 import clew
 from clew.errors import StoreBusyError, VersionError
-from clew.importers.follow import polling, trees
+from clew.importers.follow import pending, polling, trees
 from clew.importers.follow import watcher as module
 from clew.importers.follow.lease import Following
-from clew.importers.follow.pending import MOST_PATHS
 from clew.importers.follow.watcher import Watcher
 from clew.model.transfer import ImportReport
 from tests.importers.follow.story import Stage, Story, leave_word
@@ -127,19 +126,30 @@ def test_while_nothing_happens_it_does_nothing(sync: Counting, stage: Stage, wat
     assert sync.asked == [None]
 
 
+@pytest.mark.parametrize(("most", "value"), [("MOST_PATHS", 19), ("MOST_LETTERS", 500)])
 def test_too_much_at_once_is_one_look_at_everything(
-    sync: Counting, stage: Stage, watching: Watching, place: Path
+    sync: Counting,
+    stage: Stage,
+    watching: Watching,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most: str,
+    value: int,
 ) -> None:
+    monkeypatch.setattr(pending, most, value)
+
     def story() -> Story:
         incoming = place.parent / "incoming"
         incoming.mkdir()
-        for number in range(MOST_PATHS + 1):
+        for number in range(20):
             (incoming / str(number)).touch()
         incoming.rename(place / "moved")
         yield 1
+        (place / "a.jsonl").write_text("x")
+        yield 1
 
     stage.tell(watching(), story())
-    assert sync.asked == [None, None]
+    assert sync.asked == [None, None, [str(place / "a.jsonl")]]
 
 
 def test_more_than_the_system_can_tell_is_one_look_at_everything(

@@ -157,17 +157,6 @@ def test_after_a_change_of_others_only_ours_go(agent: Agent) -> None:
 
 
 @MERGED
-def test_a_file_that_the_agent_wrote_anew_loses_only_ours(agent: Agent) -> None:
-    _put(agent, MINE)
-    install(agent, files=None)
-    settings = json.loads(agent.path.read_text())
-    settings["added"] = True
-    agent.path.write_text(json.dumps(settings))
-    remove(agent)
-    assert json.loads(agent.path.read_text()) == json.loads(MINE) | {"added": True}
-
-
-@MERGED
 def test_a_file_that_we_made_goes_unless_others_use_it(agent: Agent) -> None:
     install(agent, files=None)
     agent.path.write_text(agent.path.read_text() + "\n")

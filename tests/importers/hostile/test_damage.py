@@ -6,16 +6,20 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.importers.detect import reader_of
 from clew.importers.programs import ductwork, ggcode, openrouter, picoclaw, tingly_box
-from tests.importers.readers import read_file
+from tests.importers import test_contexts
+from tests.importers.programs import test_gemini_cli
+from tests.importers.readers import read_file, write_json
 from tests.support.effort import usually
+from tests.support.rows import each_row
 
 ASK, SAY = (
     {"role": "user", "content": 'a"b\\ <ä>'},
@@ -60,6 +64,19 @@ def words(reader: ModuleType, path: Path) -> tuple[list[Any], int]:
     return [entry.message for read in reads for entry in read.entries if entry.kind == "message"], len(
         problems
     )
+
+
+@each_row("format", ["cline", "continue", "opencode", "gemini-cli"])
+def test_a_document_cut_anywhere_is_a_problem_and_no_session(format: str, tmp_path: Path) -> None:
+    if format == "gemini-cli":
+        path = write_json(tmp_path / "s.json", {**test_gemini_cli.HEADER, "messages": [test_gemini_cli.ONE]})
+    else:
+        path = test_contexts.STOPPED[format](tmp_path)
+    whole = path.read_bytes()
+    for end in range(1, len(whole)):
+        path.write_bytes(whole[:end])
+        sessions, problems = read_file(cast(ModuleType, reader_of(format)), path)
+        assert (sessions, len(problems) > 0) == ([], True), end
 
 
 @pytest.mark.parametrize("name", FILES)

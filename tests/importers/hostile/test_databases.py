@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import struct
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +30,7 @@ class Kind(NamedTuple):
     file: str
     row: str
     """Of a session: what is read first, and leads to the rest."""
+    id: str = "a"
 
 
 KINDS = {
@@ -50,6 +52,7 @@ KINDS = {
         "logs.db",
         "INSERT INTO responses (id, prompt, response, conversation_id, datetime_utc)"
         f" VALUES ('a', 'p', 'r', 'c', '{test_llm.TIME}')",
+        "c",
     ),
     "llm threads": Kind(
         llm,
@@ -78,9 +81,7 @@ _NAMES = "SELECT name FROM sqlite_schema WHERE rootpage > 0 AND sql > ''"
 def tables_of(schema: str) -> dict[str, list[str]]:
     with closing(apsw.Connection(":memory:")) as db:
         db.execute(schema)
-        names = [
-            row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE rootpage > 0 AND sql > ''")
-        ]
+        names = [row[0] for row in db.execute(_NAMES)]
         tables = [name for name in names if not name.startswith("sqlite_")]
         return {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in tables}
 
@@ -110,26 +111,49 @@ def make(directory: Path, kind: str, *, without: str | None = None, instead: str
     return path
 
 
-def read(kind: str, path: Path) -> list[Problem]:
-    problems: list[Problem] = []
+def read(kind: str, path: Path) -> tuple[list[str], list[Problem]]:
+    """The ids of its sessions, as the program calls them, and what is told."""
+    ids, problems = [], list[Problem]()
     for session in KINDS[kind].reader.read(path, problems.append, lambda _: None):
         list(session.entries)
         list(session.usage())
-    return problems
+        ids.append(session.id.partition(":")[2])
+    return ids, problems
 
 
 @each_row("kind", KINDS)
-def test_a_database_as_it_should_be_is_read(tmp_path: Path, kind: str) -> None:
-    assert read(kind, make(tmp_path, kind)) == []
-
-
-@each_row("kind", KINDS)
-def test_tables_that_are_only_in_the_log_are_found(tmp_path: Path, kind: str) -> None:
-    with closing(apsw.Connection(str(tmp_path / "a.db"))) as db:
+def test_what_is_only_in_the_log_of_a_running_program_is_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / KINDS[kind].file
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute(KINDS[kind].schema)
+        db.executescript(KINDS[kind].schema)
+        db.execute(KINDS[kind].row)
+        before = tree_bytes(tmp_path)
+        assert before[f"{path.name}-wal"]
 
-        assert sqlite.tables(tmp_path / "a.db") == tables_of(KINDS[kind].schema).keys()
+        assert sqlite.tables(path) == tables_of(KINDS[kind].schema).keys()
+        assert read(kind, path) == ([KINDS[kind].id], [])
+        assert tree_bytes(tmp_path) == before
+
+
+@each_row("kind", KINDS)
+def test_a_database_at_rest_is_read_without_a_file_beside_it(tmp_path: Path, kind: str) -> None:
+    path = make(tmp_path, kind)
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+    before = tree_bytes(tmp_path)
+    assert list(before) == [path.name]
+    assert read(kind, path) == ([KINDS[kind].id], [])
+    assert tree_bytes(tmp_path) == before
+
+
+@each_row("kind", KINDS)
+def test_a_damaged_database_is_a_problem_and_no_error(tmp_path: Path, kind: str) -> None:
+    path = make(tmp_path, kind)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:4096] + b"\xff" * (len(raw) - 4096))
+    sessions, problems = read(kind, path)
+    assert (sessions, len(problems)) == ([], 1)
 
 
 @each_row(("kind", "table"), CASES)
@@ -168,7 +192,7 @@ def test_s49_a_file_that_a_journal_names_is_not_removed(tmp_path: Path) -> None:
     Path(f"{path}-journal").write_bytes(header.ljust(512, b"\0") + end)
     before = tree_bytes(tmp_path)
 
-    (problem,) = read("opencode", path)
+    _, (problem,) = read("opencode", path)
 
     assert "names another file" in problem.reason
     assert tree_bytes(tmp_path) == before
@@ -179,6 +203,6 @@ def test_s06_a_log_that_is_a_link_is_not_copied(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     Path(f"{path}-wal").symlink_to(tmp_path / "secret")
 
-    (problem,) = read("opencode", path)
+    _, (problem,) = read("opencode", path)
 
     assert "opencode.db-wal is a link" in problem.reason

@@ -11,7 +11,7 @@ import pytest
 from backports import zstd
 
 import clew
-from clew.core.log import jsonl
+from clew.core.log import jsonl, lines
 from tests.importers.hostile.forged_files import (
     Fields,
     check_removable,
@@ -33,7 +33,7 @@ Forge = Callable[[list[Fields]], int | None]
 FAR = 2**63 - 1
 
 
-LARGE = base64.b64encode(zstd.compress(b"\x97" + bytes(200_000_000), 1)).decode()
+LARGE = base64.b64encode(zstd.compress(b"\x97" + bytes(2_000_000), 1)).decode()
 
 
 def put(kind: str, value: Any, *path: str | int, **wanted: Any) -> Forge:
@@ -247,8 +247,12 @@ REFUSED: dict[str, Forge] = {
 
 
 @pytest.mark.parametrize("part", range(6))
-def test_s53_a_forged_file_is_refused_as_a_whole(tmp_path: Path, part: int) -> None:
+def test_s53_a_forged_file_is_refused_as_a_whole(
+    tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the number of its line; the store is as it was, and the file beside it comes in."""
+    assert lines.LARGEST == 160 * 1024**2
+    monkeypatch.setattr(lines, "LARGEST", 1_000_000)  # less than LARGE
     forges = NAMED | REFUSED
     for name in list(forges)[part::6]:
         with named(name):

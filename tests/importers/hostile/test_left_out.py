@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from clew.importers.detect import look, scan_places
 from tests.backends.sqlite.children import as_somebody_else
 from tests.faults.crash.common import quick_directory
 from tests.importers.hostile.test_lookalikes import SAMPLES
-from tests.importers.programs import test_goose
 from tests.importers.readers import write_json, write_lines
 from tests.support.children import call
 from tests.support.rows import each_row
@@ -120,16 +118,6 @@ def test_a_directory_of_which_nothing_is_taken_is_a_report_too(tmp_path: Path) -
     for name, content in UNKNOWN.items():
         (tmp_path / name).write_bytes(content)
     assert sorted(left_out(tmp_path)) == sorted(UNKNOWN)
-
-
-def test_a_database_that_is_damaged_behind_its_first_page_is_named(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "sessions.db")) as db, db:
-        db.executescript(test_goose.SCHEMA)
-        db.execute("INSERT INTO sessions (id) VALUES ('a')")
-    raw = bytearray((tmp_path / "sessions.db").read_bytes())
-    raw[4096:] = b"\xff" * (len(raw) - 4096)
-    (tmp_path / "sessions.db").write_bytes(raw)
-    assert left_out(tmp_path) == ["sessions.db"]
 
 
 def test_a_log_of_ours_whose_first_line_is_damaged_is_named(store: clew.Store, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from clew.importers.detect import look
+from clew.importers.detect import look, reader_of
 from clew.importers.reading.files import first_keys, has_keys
 from tests.support.rows import each_row
 
@@ -84,10 +84,35 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 
 
 @each_row("name", SAMPLES)
-def test_the_file_itself_is_known(tmp_path: Path, name: str) -> None:
+def test_the_file_itself_is_known_and_by_no_other_reader(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text(text)
     assert [job.format for job in look(tmp_path, None).jobs] == [format]
+    assert known_to(tmp_path / name) == [format]
+
+
+def known_to(path: Path) -> list[str]:
+    return [format for format in READERS if reader_of(format).recognises(path, path.read_bytes())]
+
+
+BESIDE = {
+    "history.jsonl": '{"display":"hi","sessionId":"s"}\n',
+    "prompts.jsonl": '{"sessionId":"s","type":"user"}\n',
+    "index.json": '[{"id":"x","title":"t","msg_count":1}]',
+    "sessions.json": "[]",
+    "list.json": '{"sessions": [1]}',
+    "empty.json": '{"version":1,"items":{}}',
+    "notes.md": "# Title\n",
+    "half.json.tmp": SAMPLES["p.json"][1],
+    "half.jsonl.tmp": SAMPLES["k.jsonl"][1],
+    "conversation.json": SAMPLES["api_conversation_history.json"][1],
+}
+
+
+@each_row("name", BESIDE)
+def test_what_programs_keep_beside_their_sessions_is_known_to_no_reader(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(BESIDE[name])
+    assert known_to(tmp_path / name) == []
 
 
 def test_every_reader_of_texts_has_a_sample() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from clew.importers.reading import files
+from clew.importers.reading import files, jsonlines
 from clew.importers.reading.jsonlines import read_lines
 from tests.importers import test_contexts
 from tests.importers.hostile import forged_files
@@ -143,11 +143,15 @@ def test_s28_a_document_that_fills_the_memory_is_not_read(
     assert "more than 1 MiB" in report.problems[0].reason
 
 
-def test_s28_a_line_that_is_longer_than_any_message_costs_itself(store: clew.Store, tmp_path: Path) -> None:
+def test_s28_a_line_that_is_longer_than_any_message_costs_itself(
+    store: clew.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hole between two lines."""
+    assert jsonlines.LONGEST == 128 * 1024**2
+    monkeypatch.setattr(jsonlines, "LONGEST", 1024**2)
     path = codex(tmp_path, item("one"))
     with path.open("r+b") as file:
-        file.seek(150 * 1024**2)
+        file.seek(5 * 1024**2)
         file.write(b"\n" + json.dumps(item("two")).encode() + b"\n")
     report = store.import_path(path)
     said = [message["content"][0]["text"] for message in store.get("codex:s").messages()]

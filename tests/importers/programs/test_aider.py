@@ -118,11 +118,3 @@ def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None
     (read,), problems = read_file(aider, file)
     assert read.said() == [("user", "caf\ufffd")]
     assert [problem.line for problem in problems] == [4]
-
-
-def test_the_file_is_told_by_its_content(tmp_path: Path) -> None:
-    file = history(tmp_path / "repo", START + "#### hi\n")
-    assert aider.files(tmp_path) == [file]
-    assert aider.recognises(file, file.read_bytes())
-    assert not aider.recognises(file, b"# Title\n")
-    assert len(read_one(aider, file).entries) == 1

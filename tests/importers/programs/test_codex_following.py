@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.contract import SourceSession
-from clew.importers.programs.codex import reader, rollout
-from clew.importers.reading.files import zstd
-from tests.importers.following import Followed, check, check_all, follow, line_ends
+from clew.importers.programs.codex import reader
+from tests.importers.following import Followed, check, check_all, follow, grow, line_ends
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 from tests.support.effort import usually
 
@@ -161,14 +159,6 @@ def test_stories_by_chance(tmp_path: Path) -> None:
 # -- what is in the state no more
 
 
-def grown(store: clew.Store, path: Path, content: bytes, cut: int) -> Followed:
-    followed = Followed()
-    for part in (content[:cut], content):
-        path.write_bytes(part)
-        follow(store, reader, path, followed)
-    return followed
-
-
 @pytest.mark.parametrize(("turns", "whole"), [(64, 1), (65, 2)])
 def test_a_rollback_beyond_the_turns_of_the_state_takes_the_whole_file(
     store: clew.Store, tmp_path: Path, turns: int, whole: int
@@ -180,7 +170,7 @@ def test_a_rollback_beyond_the_turns_of_the_state_takes_the_whole_file(
     made.event("thread_rolled_back", num_turns=turns).user("on")
     content = made.path.read_bytes()
     assert check(reader, made.path, content, [cut]).whole == whole
-    assert grown(store, made.path, content, cut).whole == whole
+    assert grow(store, reader, made.path, content, [cut]).whole == whole
     assert len(texts(store.get(ID))) == 100 - turns + 1
 
 
@@ -225,25 +215,6 @@ def test_a_base_is_not_read_again(store: clew.Store, tmp_path: Path) -> None:
     follow(store, reader, fork.path, followed)
     assert (followed.whole, followed.problems) == (1, [])
     assert texts(store.get(f"codex:{OTHER}")) == ["one", "1", "other", "on"]
-
-
-def test_a_fork_whose_base_is_not_here_has_no_place(store: clew.Store, tmp_path: Path) -> None:
-    followed = Followed()
-    follow(store, reader, fork_without_its_base(tmp_path).path, followed)
-    assert followed.place is None
-
-
-def test_a_compressed_rollout_has_no_place_and_is_the_same_session(store: clew.Store, tmp_path: Path) -> None:
-    made = Rollout(tmp_path).user("one")
-    followed = Followed()
-    follow(store, reader, made.path, followed)
-    packed = made.path.with_name(made.path.name + ".zst")
-    packed.write_bytes(zstd().compress(made.user("two").path.read_bytes().rstrip(b"\n")))
-    later = Followed()
-    follow(store, reader, packed, later)
-    assert later.place is None
-    assert texts(store.get(ID)) == ["one", "two"]
-    assert len(list(store.list())) == 1
 
 
 def test_a_name_that_was_given_since_is_told_though_the_file_did_not_grow(
@@ -298,29 +269,9 @@ def test_a_copy_without_a_counter_goes_on_with_that_of_its_base(store: clew.Stor
 # -- lines
 
 
-def test_every_line_has_one_owner(tmp_path: Path) -> None:
-    path = compacted(tmp_path).path
-    session = next(reader.follow(path, None, lambda _: None, lambda _: None))
-    assert isinstance(session, SourceSession)
-    told = []
-    for entry in session.entries:
-        told += [event.line for event in entry.events] + [entry.line]
-    told += [event.line for event in session.events()]
-    lines = path.read_bytes().splitlines()
-    found = [line for line in told if line is not None]
-    assert [line.number for line in found] == list(range(1, len(lines) + 1))
-    assert [line.raw for line in found] == lines
-
-
 def test_lines_of_a_base_are_no_lines_of_the_file(tmp_path: Path) -> None:
     path = fork_of_a_base(tmp_path).path
     (session,) = reader.read(path, lambda _: None, lambda _: None)
     numbers = [None if entry.line is None else entry.line.number for entry in session.entries]
     assert numbers[:3] == [None, None, None]
     assert all(number is not None and number > 1 for number in numbers[3:])
-
-
-def test_a_state_is_as_small_as_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(rollout, "_MOST_STATE", 10)
-    found = list(reader.follow(Rollout(tmp_path).user("one").path, None, lambda _: None, lambda _: None))
-    assert len(found) == 1

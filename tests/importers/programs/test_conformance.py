@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,27 @@ import msgspec
 import pytest
 
 import clew
-from clew.importers.contract import NotFollowedError, Place
+from clew.importers.contract import NotFollowedError, Place, SourceSession
 from clew.importers.detect import look, reader_of
 from clew.importers.programs import ductwork as ductwork_reader
 from clew.importers.programs import ggcode as ggcode_reader
 from clew.importers.programs import openrouter as openrouter_reader
 from clew.importers.programs import picoclaw as picoclaw_reader
 from clew.importers.programs import tingly_box
+from clew.importers.reading.files import zstd
 from clew.testing.importer import ImporterConformance
+from tests.importers.programs import test_codex as codex
+from tests.importers.programs import test_codex_following as codex_following
 from tests.importers.programs import test_ductwork as ductwork
+from tests.importers.programs import test_gemini_cli as gemini
 from tests.importers.programs import test_ggcode as ggcode
+from tests.importers.programs import test_opencode as opencode
 from tests.importers.programs import test_openrouter as openrouter
 from tests.importers.programs import test_picoclaw as picoclaw
 from tests.importers.programs import test_tingly_box as tingly
 from tests.importers.readers import land, tree_bytes, write_json, write_lines
 from tests.importers.test_contexts import STOPPED
-from tests.support.rows import each_row
+from tests.support.rows import each_named_row, each_row
 
 
 def _module(format: str) -> Any:
@@ -34,12 +40,13 @@ def _module(format: str) -> Any:
 
 
 @each_row("format", STOPPED)
-def test_a_reader_knows_its_file_only_reads_it_and_brings_it_once(tmp_path: Path, format: str) -> None:
+def test_a_reader_finds_its_file_only_reads_it_and_brings_it_once(tmp_path: Path, format: str) -> None:
     path, reader = STOPPED[format](tmp_path), _module(format)
     before = tree_bytes(tmp_path)
     assert [job.format for job in look(path, None).jobs] == [format]
     assert reader.recognises(path, path.read_bytes()[:4096])
     assert path in reader.files(path)
+    assert format in ("gemini-cli", "opencode", "tingly-box") or reader.files(tmp_path) == [path]
     with clew.open("memory:") as store:
         ((id, state, _),) = land(store, reader, path)
         assert state == "new"
@@ -47,13 +54,77 @@ def test_a_reader_knows_its_file_only_reads_it_and_brings_it_once(tmp_path: Path
     assert tree_bytes(tmp_path) == before
 
 
-@each_row("format", ["claude-code", "codex", "gemini-cli", "pi"])
+@each_row("format", ["claude-code", "codex", "gemini-cli", "pi", "opencode"])
 def test_a_state_that_cannot_be_read_has_the_file_read_as_a_whole(tmp_path: Path, format: str) -> None:
-    path, reader = STOPPED[format](tmp_path), _module(format)
-    for state in (b"", b"\xff", b"\x90", b"\xc1", b"{}", msgspec.msgpack.encode([1, 2])):
+    reader = _module(format)
+    path = opencode_database(tmp_path) if format == "opencode" else STOPPED[format](tmp_path)
+    for state in (b"", b"x", b"\xff", b"\x90", b"\xc1", b"{}", msgspec.msgpack.encode([1, 2])):
         for place in (Place(0, 0, state), Place(path.stat().st_size, 3, state)):
             with pytest.raises(NotFollowedError):
                 list(reader.follow(path, place, lambda _: None, lambda _: None))
+
+
+def opencode_database(folder: Path) -> Path:
+    made = opencode.Database(folder / "opencode.db")
+    made.add("ses_1", opencode.user(opencode.text("hi")))
+    return made.close()
+
+
+def packed(path: Path) -> Path:
+    made = path.with_name(f"{path.name}.zst")
+    made.write_bytes(zstd().compress(path.read_bytes()))
+    path.unlink()
+    return made
+
+
+WITHOUT_PLACE: dict[str, tuple[str, Callable[[Path], Path]]] = {
+    "a compressed log of Claude Code": ("claude-code", lambda folder: packed(STOPPED["claude-code"](folder))),
+    "a compressed rollout of Codex": ("codex", lambda folder: packed(STOPPED["codex"](folder))),
+    "a fork of Codex whose base is not here": (
+        "codex",
+        lambda folder: codex_following.fork_without_its_base(folder).path,
+    ),
+    "a rollout of Codex with a very large state": (
+        "codex",
+        lambda folder: codex.Rollout(folder).put("turn_context", {"model": "x" * 70_000}).user("one").path,
+    ),
+    "an older document of Gemini": (
+        "gemini-cli",
+        lambda folder: write_json(folder / "s.json", {**gemini.HEADER, "messages": [gemini.ONE]}),
+    ),
+    "a chat of Gemini with a very large state": (
+        "gemini-cli",
+        lambda folder: gemini.session_file(folder, gemini.ONE, {"$set": {"memoryScratchpad": "x" * 70_000}}),
+    ),
+    "files of OpenCode": (
+        "opencode",
+        lambda folder: opencode.as_files(folder, opencode.INFO, *opencode.MESSAGES),
+    ),
+    "an export of OpenCode": ("opencode", opencode.exported),
+    "a database of OpenCode whose rows have no times": ("opencode", opencode_database),
+}
+
+
+def given(format: str, path: Path) -> list[type]:
+    """What the reader gives, if all of it is read."""
+    found = []
+    for one in _module(format).follow(path, None, lambda _: None, lambda _: None):
+        if isinstance(one, SourceSession):
+            assert list(one.entries)
+        found.append(type(one))
+    return found
+
+
+@each_row("format", ["claude-code", "codex", "gemini-cli", "pi"])
+def test_what_can_be_followed_is_read_and_has_a_place(tmp_path: Path, format: str) -> None:
+    assert given(format, STOPPED[format](tmp_path)) == [SourceSession, Place]
+
+
+@each_named_row(("format", "write"), WITHOUT_PLACE)
+def test_what_cannot_be_followed_is_read_and_has_no_place(
+    tmp_path: Path, format: str, write: Callable[[Path], Path]
+) -> None:
+    assert given(format, write(tmp_path)) == [SourceSession]
 
 
 def add_lines(path: Path, *records: Any) -> None:
@@ -76,13 +147,8 @@ class WithoutTimesOfMessages(ImporterConformance):
             assert whole.stats().entries == store.stats().entries
             for info in whole.list():
                 assert store.get(info.id).messages() == whole.get(info.id).messages()
-            assert totals(store) == totals(whole)
-
-
-def totals(store: clew.Store) -> tuple[int, int]:
-    found = store.usage()
-    assert isinstance(found, clew.UsageTotals)
-    return found.input_tokens, found.output_tokens
+            here, there = store.usage(), whole.usage()
+            assert (here.input_tokens, here.output_tokens) == (there.input_tokens, there.output_tokens)
 
 
 class TestOpenRouter(WithoutTimesOfMessages):

@@ -52,26 +52,10 @@ def test_a_run_keeps_its_messages_and_how_far_it_had_come(store: clew.Store, tmp
     assert checkpoint.state == {name: value for name, value in run().items() if name != "messages"}
 
 
-def test_tokens_are_counted_once_however_often_a_file_is_read(store: clew.Store, tmp_path: Path) -> None:
-    path = write_json(tmp_path / "r.json", run())
-    bring(store, reader, path, path)
-    totals = store.usage()
-    assert isinstance(totals, clew.UsageTotals)
-    assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 1200, 80)
-
-
 def test_a_run_began_when_its_id_says_and_was_saved_when_the_file_says(tmp_path: Path) -> None:
     read = read_one(reader, write_json(tmp_path / "r.json", run()))
     assert str(read.session.created_at) == "2026-03-01 15:46:40+00:00"
     assert str(read.entries[-1].at) == "2026-03-01 17:00:00.500000+00:00"
-
-
-def test_a_run_that_went_on_adds_what_is_new(store: clew.Store, tmp_path: Path) -> None:
-    bring(store, reader, write_json(tmp_path / "r.json", run([ASK])))
-    (loaded,) = bring(store, reader, write_json(tmp_path / "r.json", run(iteration=3)))
-    s = store.get(loaded.id)
-    assert (loaded.entries, s.messages()) == (2, [ASK, CALL, ANSWER])
-    assert {checkpoint.name for checkpoint in s.checkpoints()} == {"iteration-2", "iteration-3"}
 
 
 def test_a_run_that_compacted_itself_gets_a_branch_and_the_old_messages_stay(

@@ -8,14 +8,8 @@ from typing import Any
 
 import clew
 from clew.importers.programs.gemini_cli import reader as gemini_cli
-from tests.importers.readers import (
-    land,
-    read_file,
-    read_one,
-    who_and_what,
-    write_json,
-    write_lines,
-)
+from tests.importers.readers import land, read_file, read_one, who_and_what, write_json, write_lines
+from tests.support.rows import each_named_row
 
 HEADER = {
     "sessionId": "s1",
@@ -67,13 +61,65 @@ def test_the_same_id_again_is_a_new_version_of_one_message_and_its_tokens_count_
     assert (usage.output_tokens, usage.reasoning_tokens) == (3, 2)
 
 
-def test_an_answer_that_was_whole_and_is_written_over_stays_on_a_branch(tmp_path: Path) -> None:
-    tokens = {"input": 9, "output": 1}
-    versions = [gemini("m2", said, tokens=tokens) for said in ("first", "second")]
-    read = read_one(gemini_cli, session_file(tmp_path, user("m1", "hi"), *versions))
-    assert [text for _, text in read.said()] == ["hi", "second"]
-    assert [who_and_what(entry)[1] for entry in read.entries] == ["hi", "first", "second"]
-    assert len(read.usage) == 1
+TOKENS = {"input": 9, "output": 1}
+ONE, FIRST, TWO = user("m1", "one"), gemini("m2", "first"), user("m3", "two")
+PATHS: dict[str, tuple[list[Any], list[str], set[str]]] = {
+    "an answer that was whole and is written over": (
+        [ONE, gemini("m2", "first", tokens=TOKENS), gemini("m2", "second", tokens=TOKENS)],
+        ["one", "second"],
+        {"first"},
+    ),
+    "a rewind takes its target too": (
+        [ONE, FIRST, TWO, gemini("m4", "second"), {"$rewindTo": "m3"}, user("m5", "other two")],
+        ["one", "first", "other two"],
+        {"two", "second"},
+    ),
+    "after a rewind without a new prompt the head is where it went": (
+        [ONE, FIRST, TWO, {"$rewindTo": "m3"}],
+        ["one", "first"],
+        {"two"},
+    ),
+    "a rewind to an unknown message clears the path": (
+        [ONE, {"$rewindTo": "nobody"}, user("m2", "new")],
+        ["new"],
+        {"one"},
+    ),
+    "a list that replaces all messages becomes the path": (
+        [ONE, FIRST, {"$set": {"messages": [user("m9", "summary")]}}, gemini("m10", "going on")],
+        ["summary", "going on"],
+        {"one", "first"},
+    ),
+    "a list that only repeats and adds makes no branch": (
+        [{"$set": {"messages": [ONE, *more]}} for more in ([], [gemini("m2", "fir")], [FIRST])],
+        ["one", "first"],
+        set(),
+    ),
+    "masked tool output does not replace the original": (
+        [ONE, FIRST, TWO, {"$set": {"messages": [ONE, gemini("m2", "[masked]"), TWO]}}],
+        ["one", "[masked]", "two"],
+        {"first", "two"},
+    ),
+}
+"""What a file records, the path that comes of it, and what is left on branches."""
+
+
+@each_named_row(("records", "path", "left"), PATHS)
+def test_the_path_is_where_gemini_would_go_on_and_the_rest_stays_on_branches(
+    tmp_path: Path, records: list[Any], path: list[str], left: set[str]
+) -> None:
+    read = read_one(gemini_cli, session_file(tmp_path, *records))
+    assert [text for _, text in read.said()] == path
+    on_path = {entry.uid for entry in read.path}
+    others = [entry for entry in read.entries if entry.uid not in on_path]
+    assert {who_and_what(entry)[1] for entry in others} == left
+    assert len(others) == len(left)
+    assert len(read.usage) <= 1
+
+
+def test_a_rewind_hangs_what_follows_beside_what_it_left(tmp_path: Path) -> None:
+    records = [ONE, FIRST, TWO, {"$rewindTo": "m3"}, user("m5", "other two")]
+    _, first, *both = read_one(gemini_cli, session_file(tmp_path, *records)).entries
+    assert [entry.parent for entry in both] == [first.uid, first.uid]
 
 
 def test_the_calls_of_an_answer_with_words_are_a_message_behind_them(tmp_path: Path) -> None:
@@ -95,80 +141,12 @@ def test_the_calls_of_an_answer_with_words_are_a_message_behind_them(tmp_path: P
     assert [entry.uid for entry in read.entries] == [entry.uid for entry in at_once.entries]
 
 
-def test_a_rewind_leaves_the_rewound_messages_on_a_branch_and_takes_its_target_too(tmp_path: Path) -> None:
-    file = session_file(
-        tmp_path,
-        user("m1", "one"),
-        gemini("m2", "first"),
-        user("m3", "two"),
-        gemini("m4", "second"),
-        {"$rewindTo": "m3"},
-        user("m5", "other two"),
-    )
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["one", "first", "other two"]
-    assert len(read.entries) == 5
-    abandoned = [entry for entry in read.entries if who_and_what(entry)[1] == "two"]
-    assert abandoned[0].parent == read.path[1].uid
-
-
-def test_after_a_rewind_without_a_new_prompt_the_head_is_where_the_rewind_went(tmp_path: Path) -> None:
-    file = session_file(
-        tmp_path, user("m1", "one"), gemini("m2", "first"), user("m3", "two"), {"$rewindTo": "m3"}
-    )
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["one", "first"]
-    assert len(read.entries) == 3
-
-
 def test_a_session_that_was_rewound_to_nothing_stands_at_its_beginning(
     store: clew.Store, tmp_path: Path
 ) -> None:
     file = session_file(tmp_path, user("m1", "one"), gemini("m2", "first"), {"$rewindTo": "m1"})
     assert land(store, gemini_cli, file) == [("gemini-cli:s1", "new", 2)]
     assert store.get("gemini-cli:s1").messages() == []
-
-
-def test_a_rewind_to_an_unknown_message_clears_the_path_and_keeps_the_messages(tmp_path: Path) -> None:
-    file = session_file(tmp_path, user("m1", "one"), {"$rewindTo": "nobody"}, user("m2", "new"))
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["new"]
-    assert len(read.entries) == 2
-
-
-def test_a_list_that_replaces_all_messages_becomes_the_path_and_what_it_left_out_stays(
-    tmp_path: Path,
-) -> None:
-    summary = user("m9", "summary of all")
-    file = session_file(
-        tmp_path,
-        user("m1", "one"),
-        gemini("m2", "first"),
-        {"$set": {"messages": [summary]}},
-        gemini("m10", "going on"),
-    )
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["summary of all", "going on"]
-    assert len(read.entries) == 4
-
-
-def test_a_list_that_only_repeats_and_adds_makes_no_branch(tmp_path: Path) -> None:
-    one, half, first = user("m1", "one"), gemini("m2", "fir"), gemini("m2", "first")
-    lists = ([one], [one, half], [one, first])
-    file = session_file(tmp_path, *({"$set": {"messages": messages}} for messages in lists))
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["one", "first"]
-    assert len(read.entries) == 2
-
-
-def test_masked_tool_output_does_not_replace_the_original(tmp_path: Path) -> None:
-    one, answer = user("m1", "one"), gemini("m2", "long original")
-    masked = gemini("m2", "[masked]")
-    last = user("m3", "two")
-    file = session_file(tmp_path, one, answer, last, {"$set": {"messages": [one, masked, last]}})
-    read = read_one(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["one", "[masked]", "two"]
-    assert "long original" in [who_and_what(entry)[1] for entry in read.entries]
 
 
 def test_tool_calls_and_their_results_are_a_pair_and_what_was_shown_is_kept(tmp_path: Path) -> None:
@@ -209,83 +187,49 @@ def test_commands_context_and_notices_are_not_the_human(tmp_path: Path) -> None:
     assert [role for role, _ in read.said()] == ["program", "program", "program", "system", "user"]
 
 
-def test_a_damaged_line_is_listed_with_its_number_and_the_rest_is_read(tmp_path: Path) -> None:
-    file = session_file(tmp_path, user("m1", "one"), '{"id":"m2","ty', gemini("m3", "three"))
+def test_damaged_lines_are_listed_with_their_numbers_and_the_rest_is_read(tmp_path: Path) -> None:
+    file = session_file(tmp_path, ONE, '{"id":"m2","ty', gemini("m3", "three"))
+    file.write_text(file.read_text() + '{"id":"m4"')
     (read,), problems = read_file(gemini_cli, file)
     assert [text for _, text in read.said()] == ["one", "three"]
-    assert [(problem.line, problem.path) for problem in problems] == [(3, str(file))]
-
-
-def test_a_torn_last_line_costs_itself_only(tmp_path: Path) -> None:
-    file = write_lines(tmp_path / CHATS / "s.jsonl", HEADER, user("m1", "one"), '{"id":"m2"', end="")
-    (read,), problems = read_file(gemini_cli, file)
-    assert [text for _, text in read.said()] == ["one"]
-    assert problems[0].line == 3
-    assert "cut off" in problems[0].reason
-
-
-def test_a_grown_file_gives_the_old_entries_the_same_names(tmp_path: Path) -> None:
-    one, first = user("m1", "one"), gemini("m2", "first")
-    before = read_one(gemini_cli, session_file(tmp_path, one, first))
-    after = read_one(gemini_cli, session_file(tmp_path, one, first, user("m3", "two")))
-    assert [entry.uid for entry in after.entries[:2]] == [entry.uid for entry in before.entries]
-    assert after.entries[2].parent == before.entries[1].uid
+    assert [(problem.line, problem.path) for problem in problems] == [(3, str(file)), (5, str(file))]
+    assert "cut off" in problems[1].reason
 
 
 def test_a_message_that_was_written_over_since_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    one = user("m1", "one")
-    before = read_one(gemini_cli, session_file(tmp_path, one, gemini("m2", "half")))
-    after = read_one(
-        gemini_cli, session_file(tmp_path, one, gemini("m2", "half"), gemini("m2", "half and more"))
-    )
+    half, more = gemini("m2", "half"), gemini("m2", "half and more")
+    before = read_one(gemini_cli, session_file(tmp_path, ONE, half))
+    after = read_one(gemini_cli, session_file(tmp_path, ONE, half, more))
     assert before.entries[0].uid == after.entries[0].uid
     assert before.entries[1].uid != after.entries[1].uid
 
 
 def test_title_and_unknown_records_and_fields_are_kept(tmp_path: Path) -> None:
-    file = session_file(tmp_path, user("m1", "one"), {"$set": {"summary": "T", "mood": 1}}, {"novelty": 7})
+    file = session_file(tmp_path, ONE, {"$set": {"summary": "T", "mood": 1}}, {"novelty": 7})
     read = read_one(gemini_cli, file)
-    assert read.session.title == "T"
-    assert read.session.metadata["mood"] == 1
+    assert (read.session.title, read.session.metadata["mood"]) == ("T", 1)
     assert [event.data for event in read.session.events() if event.type] == [{"novelty": 7}]
 
 
-def test_the_older_whole_document_is_read_too(tmp_path: Path) -> None:
-    document = {**HEADER, "messages": [user("m1", "one"), gemini("m2", "first")], "summary": "T"}
-    file = write_json(tmp_path / CHATS / "session-old.json", document)
-    read = read_one(gemini_cli, file)
-    assert read.session.title == "T"
-    assert [text for _, text in read.said()] == ["one", "first"]
+def test_the_older_whole_document_is_read_too_and_names_its_messages_as_the_updates_do(
+    tmp_path: Path,
+) -> None:
+    document = {**HEADER, "messages": [ONE, FIRST], "summary": "T"}
+    old = read_one(gemini_cli, write_json(tmp_path / CHATS / "session-old.json", document))
+    new = read_one(gemini_cli, session_file(tmp_path, ONE, FIRST))
+    assert (old.session.title, old.said()) == ("T", new.said())
+    assert [entry.uid for entry in old.entries] == [entry.uid for entry in new.entries]
 
 
-def test_a_document_and_the_updates_of_one_session_share_the_names_of_their_messages(tmp_path: Path) -> None:
-    one, first = user("m1", "one"), gemini("m2", "first")
-    old = write_json(tmp_path / CHATS / "session-old.json", {**HEADER, "messages": [one, first]})
-    new = session_file(tmp_path, one, first)
-    names = [[entry.uid for entry in read_one(gemini_cli, file).entries] for file in (old, new)]
-    assert names[0] == names[1]
-
-
-def test_a_damaged_document_is_a_problem_and_no_session(tmp_path: Path) -> None:
-    file = tmp_path / "session-x.json"
-    file.write_text('{"sessionId":"s1","projectHash":"ab","messages":[')
-    sessions, problems = read_file(gemini_cli, file)
-    assert sessions == []
-    assert problems
-
-
-def test_the_prompts_of_a_subagent_are_no_persons_words(store: clew.Store, tmp_path: Path) -> None:
+def test_a_subagent_belongs_to_the_session_in_whose_directory_it_lies_and_hears_no_person(
+    store: clew.Store, tmp_path: Path
+) -> None:
     header = {**HEADER, "sessionId": "child", "kind": "subagent"}
     file = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", header, user("m1", "do this"), gemini("m2", "ok"))
+    assert read_one(gemini_cli, file).session.parent == "gemini-cli:s1"
     land(store, gemini_cli, file)
     assert [entry.injected for entry in store.get("gemini-cli:child").entries()] == [True, False]
     assert store.get("gemini-cli:child").info.user_turns == 0
-
-
-def test_a_subagent_is_linked_to_the_session_in_whose_directory_it_lies(tmp_path: Path) -> None:
-    header = {**HEADER, "sessionId": "child", "kind": "subagent"}
-    file = write_lines(tmp_path / CHATS / "s1" / "child.jsonl", header, user("m1", "look"))
-    assert read_one(gemini_cli, file).session.parent == "gemini-cli:s1"
 
 
 def test_the_workspace_comes_from_the_file_beside_the_chats_or_from_the_list(tmp_path: Path) -> None:
@@ -296,23 +240,8 @@ def test_the_workspace_comes_from_the_file_beside_the_chats_or_from_the_list(tmp
     assert read_one(gemini_cli, file).session.workspace == "/w/beside"
 
 
-def test_files_are_found_parents_first_and_told_by_their_content(tmp_path: Path) -> None:
+def test_files_are_found_parents_first(tmp_path: Path) -> None:
     parent = session_file(tmp_path, user("m1", "one"))
     child = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", {**HEADER, "kind": "subagent"})
     write_json(tmp_path / "tmp" / "slug" / "logs.json", [])
     assert gemini_cli.files(tmp_path) == [parent, child]
-    assert gemini_cli.recognises(parent, parent.read_bytes()[:4096])
-    assert not gemini_cli.recognises(parent, b'{"sessionId":"s","type":"user"}')
-
-
-def test_in_a_store_the_same_file_adds_nothing_and_a_rewound_one_a_branch(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    first = [user("m1", "one"), gemini("m2", "first"), user("m3", "two")]
-    assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "new", 3)]
-    assert land(store, gemini_cli, session_file(tmp_path, *first)) == [("gemini-cli:s1", "unchanged", 0)]
-    grown = session_file(tmp_path, *first, {"$rewindTo": "m3"}, user("m4", "other"))
-    assert land(store, gemini_cli, grown) == [("gemini-cli:s1", "grown", 1)]
-    session = store.get("gemini-cli:s1")
-    assert [message["parts"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
-    assert session.info.user_turns == 2

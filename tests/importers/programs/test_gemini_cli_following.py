@@ -16,8 +16,7 @@ import clew
 from clew.importers.programs.gemini_cli import reader
 from clew.importers.reading.seen import watching
 from tests.importers.following import Followed, check, check_all, follow, line_ends
-from tests.importers.programs.test_gemini_cli import CHATS, HEADER, gemini, session_file, user
-from tests.importers.readers import write_json
+from tests.importers.programs.test_gemini_cli import HEADER, gemini, session_file, user
 from tests.support.effort import usually
 from tests.support.rows import each_row
 
@@ -228,21 +227,6 @@ def test_what_reaches_beyond_the_window_takes_the_whole_file(tmp_path: Path, rec
     assert followed.whole == whole
     assert followed.place is not None
     assert len(followed.place.state) < 16_000
-
-
-def test_a_state_that_grew_too_large_is_not_kept(store: clew.Store, tmp_path: Path) -> None:
-    path = session_file(tmp_path, user("m1", "hi"), {"$set": {"memoryScratchpad": "x" * 70_000}})
-    followed = Followed()
-    follow(store, reader, path, followed)
-    assert followed.place is None
-
-
-def test_an_older_whole_document_has_no_place(store: clew.Store, tmp_path: Path) -> None:
-    path = write_json(tmp_path / CHATS / "session-old.json", {**HEADER, "messages": [user("m1", "one")]})
-    followed = Followed()
-    follow(store, reader, path, followed)
-    assert texts(store) == ['[{"text": "one"}]']
-    assert followed.place is None
 
 
 def test_a_file_without_an_id_is_told_and_nothing_is_made_of_it(store: clew.Store, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import clew
 from clew.importers.programs import ggcode as reader
 from tests.importers.landing import bring, bring_one
 from tests.importers.readers import read_file, read_one, write_lines
+from tests.support.rows import each_named_row
 
 ID = "20260525-101500-0011223344556677"
 ZERO = "0001-01-01T00:00:00Z"
@@ -91,51 +92,52 @@ def test_times_in_steps_of_a_millisecond_are_noted_as_made_up(tmp_path: Path) ->
     assert [entry.notes.get("synthetic_time") for entry in read.entries] == [None, True, None]
 
 
-def test_a_checkpoint_of_copies_changes_the_context_and_never_the_history(
-    store: clew.Store, tmp_path: Path
+CLEARED = {"role": "system", "content": [{"type": "text", "text": "[The history was cleared.]"}]}
+OLD, LAST, MEANWHILE = (spoken(text, id=f"msg_{text}") for text in ("old", "last", "meanwhile"))
+NAMED = {**SUMMARY, "id": "msg_s"}
+
+
+def checkpoint(**fields: Any) -> dict[str, Any]:
+    return {"type": "checkpoint", "session_id": ID, "created_at": ZERO, "updated_at": ZERO, **fields}
+
+
+def by_ids(summary: str, last: str) -> dict[str, Any]:
+    return checkpoint(checkpoint_summary_msg_id=summary, checkpoint_last_msg_id=last, checkpoint_tokens=9)
+
+
+CONTEXTS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "copies": (
+        [message(ONE), message(TWO), checkpoint(checkpoint_messages=[SUMMARY]), message(THREE)],
+        [SUMMARY, THREE],
+    ),
+    "no copies": ([message(ONE), checkpoint(checkpoint_messages=[]), message(THREE)], [CLEARED, THREE]),
+    "nothing, as Go writes it": (
+        [message(ONE), message(TWO), checkpoint(), message(THREE)],
+        [CLEARED, THREE],
+    ),
+    "ids, of which the last was said before others while the summary was made": (
+        [*map(message, (OLD, LAST, MEANWHILE, NAMED)), by_ids("msg_s", "msg_last"), message(THREE)],
+        [NAMED, MEANWHILE, THREE],
+    ),
+    "ids, of which the last is missing": (
+        [message(ONE), message(NAMED), message(LAST), by_ids("msg_s", "gone")],
+        [NAMED, LAST],
+    ),
+    "ids, of which the summary is missing": (
+        [message(ONE), message(LAST), by_ids("gone", "msg_last")],
+        [ONE, LAST],
+    ),
+}
+
+
+@each_named_row(("records", "context"), CONTEXTS)
+def test_a_checkpoint_changes_the_context_and_never_the_history(
+    tmp_path: Path, records: list[dict[str, Any]], context: list[dict[str, Any]]
 ) -> None:
-    checkpoint = {"type": "checkpoint", "checkpoint_messages": [SUMMARY], "checkpoint_tokens": 1234}
-    s = bring_one(store, reader, log(tmp_path, META, message(ONE), message(TWO), checkpoint, message(THREE)))
-    assert s.messages() == [ONE, TWO, THREE]
-    assert list(s.context()) == [SUMMARY, THREE]
-
-
-def test_an_empty_checkpoint_clears_the_context(store: clew.Store, tmp_path: Path) -> None:
-    checkpoint = {"type": "checkpoint", "checkpoint_messages": [], "checkpoint_tokens": 0}
-    s = bring_one(store, reader, log(tmp_path, META, message(ONE), checkpoint, message(THREE)))
-    assert [item["role"] for item in s.context()] == ["system", "user"]
-    assert s.messages() == [ONE, THREE]
-
-
-def test_a_checkpoint_by_ids_keeps_what_was_said_while_the_summary_was_made(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    old, last, meanwhile = (spoken(text, id=f"msg_{text}") for text in ("old", "last", "meanwhile"))
-    summary = {**SUMMARY, "id": "msg_s"}
-    checkpoint = {
-        "type": "checkpoint",
-        "session_id": ID,
-        "checkpoint_summary_msg_id": "msg_s",
-        "checkpoint_last_msg_id": "msg_last",
-        "checkpoint_tokens": 99,
-    }
-    records = [message(what) for what in (old, last, meanwhile, summary)]
-    s = bring_one(store, reader, log(tmp_path, META, *records, checkpoint, message(THREE)))
-    assert list(s.context()) == [summary, meanwhile, THREE]
-    assert s.messages() == [old, last, meanwhile, summary, THREE]
-
-
-def test_a_checkpoint_whose_last_message_is_missing_keeps_all_after_the_summary(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    summary, after = {**SUMMARY, "id": "msg_s"}, spoken("after", id="msg_a")
-    checkpoint = {
-        "type": "checkpoint",
-        "checkpoint_summary_msg_id": "msg_s",
-        "checkpoint_last_msg_id": "gone",
-    }
-    path = log(tmp_path, META, message(ONE), message(summary), message(after), checkpoint)
-    assert list(bring_one(store, reader, path).context()) == [summary, after]
+    with clew.open("memory:") as store:
+        s = bring_one(store, reader, log(tmp_path, META, *records))
+        assert s.messages() == [record["message"] for record in records if "message" in record]
+        assert list(s.context()) == context
 
 
 def test_a_checkpoint_of_nothing_that_is_there_is_told_and_kept_as_an_event(tmp_path: Path) -> None:
@@ -144,13 +146,6 @@ def test_a_checkpoint_of_nothing_that_is_there_is_told_and_kept_as_an_event(tmp_
     assert [problem.line for problem in problems] == [3]
     assert [entry.kind for entry in read.entries] == ["message"]
     assert [event.type for event in read.session.events()] == ["checkpoint"]
-
-
-def test_a_checkpoint_whose_summary_is_missing_cuts_nothing_off(store: clew.Store, tmp_path: Path) -> None:
-    last = spoken("last", id="msg_l")
-    checkpoint = {"type": "checkpoint", "checkpoint_summary_msg_id": "x", "checkpoint_last_msg_id": "msg_l"}
-    s = bring_one(store, reader, log(tmp_path, META, message(ONE), message(last), checkpoint))
-    assert list(s.context()) == [ONE, last]
 
 
 def test_a_branch_names_the_session_that_it_was_copied_from(tmp_path: Path) -> None:
@@ -183,17 +178,6 @@ def test_ids_written_into_an_old_log_later_add_nothing(store: clew.Store, tmp_pa
     (loaded,) = bring(store, reader, log(tmp_path, META, *named))
     assert loaded.entries == 1
     assert len(store.get(loaded.id).messages()) == 3
-
-
-def test_a_checkpoint_without_messages_as_go_writes_it_clears_the_context(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    checkpoint = {"type": "checkpoint", "session_id": ID, "created_at": ZERO, "updated_at": ZERO}
-    path = log(tmp_path, META, message(ONE), message(TWO), checkpoint, message(THREE))
-    read = read_one(reader, path)
-    assert [entry.kind for entry in read.path] == ["message", "message", "compaction", "message"]
-    context = bring_one(store, reader, path).context()
-    assert [said["content"][0]["text"] for said in context] == ["[The history was cleared.]", "three"]
 
 
 def test_a_switch_that_was_turned_off_is_off(tmp_path: Path) -> None:
@@ -262,21 +246,7 @@ def test_damaged_lines_are_told_with_their_numbers_and_the_rest_is_imported(tmp_
     assert [entry.message for entry in read.path] == [ONE, {"role": "user", "content": []}, TWO]
 
 
-def test_a_log_that_grew_adds_only_what_is_new(store: clew.Store, tmp_path: Path) -> None:
-    cost = {"type": "cost", "cost": {"total": 0.1}}
-    bring(store, reader, log(tmp_path, META, message(ONE), cost))
-    (same,) = bring(store, reader, tmp_path / f"{ID}.jsonl")
-    assert (same.state, same.entries) == ("unchanged", 0)
-    (grown,) = bring(store, reader, log(tmp_path, META, message(ONE), cost, message(TWO), cost))
-    assert (grown.state, grown.entries) == ("grown", 1)
-    assert len(store.get(grown.id).events()) == 3
-
-
-def test_a_log_is_recognised_by_its_records_and_the_index_is_not(tmp_path: Path) -> None:
+def test_the_index_beside_the_logs_is_none(tmp_path: Path) -> None:
     path = log(tmp_path, META, message(ONE))
-    assert reader.recognises(path, path.read_bytes())
-    assert not reader.recognises(tmp_path / "index.json", b'[{"id":"x","title":"t","msg_count":1}]')
-    assert not reader.recognises(tmp_path / "x.jsonl.tmp", path.read_bytes())
-    assert not reader.recognises(path, b'{"type":"message","id":"1","parentId":null,"message":"x"}')
     (tmp_path / "index.json").write_text("[]")
     assert reader.files(tmp_path) == [path]

@@ -221,23 +221,6 @@ def test_a_message_that_is_missing_costs_what_is_before_it(log: Log) -> None:
     assert read_one(llm, log.path).said() == [("assistant", "first")]
 
 
-def test_threads_that_are_forks_of_each_other_are_all_read(log: Log) -> None:
-    log.db.executescript(NEW)
-    log.say("b2:1", None, "user", "one")
-    log.add("threads", id="t1", tip_message_hash="b2:1", forked_from="t2")
-    log.add("threads", id="t2", tip_message_hash="b2:1", forked_from="t1")
-    assert set(sessions_of(log)) == {"llm:t1", "llm:t2"}
-
-
-def test_the_log_is_told_by_its_tables(log: Log, tmp_path: Path) -> None:
-    log.db.executescript(OLD)
-    log.respond("r1", "hi", "hello")
-    assert llm.files(tmp_path) == [log.path]
-    assert llm.recognises(log.path, log.path.read_bytes()[:4096])
-    assert not llm.recognises(log.path, b"{}")
-    assert len(read_one(llm, log.path).entries) == 2
-
-
 def test_in_a_store_the_same_log_adds_nothing(store: clew.Store, log: Log) -> None:
     log.db.executescript(OLD)
     log.respond("r1", "hi", "hello")

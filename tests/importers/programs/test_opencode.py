@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.importers.programs.opencode import reader as opencode
-from tests.importers.readers import Read, land, read_file, read_one, tree_bytes, who_and_what, write_json
+from tests.importers.readers import Read, read_file, read_one, who_and_what, write_json
 
 SCHEMA = """
 CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT,
@@ -240,12 +240,6 @@ def test_its_way_of_working_is_not_the_agent(store: clew.Store, tmp_path: Path) 
     assert (info.agent, info.metadata["mode"]) == ("opencode", "build")
 
 
-def test_sessions_that_are_each_others_parents_are_all_read(database: Database) -> None:
-    database.add("ses_a", user(text("a")), parent_id="ses_b")
-    database.add("ses_b", user(text("b")), parent_id="ses_a")
-    assert set(sessions_of(database.close())) == {"opencode:ses_a", "opencode:ses_b"}
-
-
 def test_a_fork_is_linked_by_its_title_and_its_copied_calls_are_not_paid_twice(database: Database) -> None:
     messages = (user(text("one")), assistant(text("first")))
     database.add("ses_1", *messages, title="Fix")
@@ -257,30 +251,6 @@ def test_a_fork_is_linked_by_its_title_and_its_copied_calls_are_not_paid_twice(d
     assert [len(read.usage) for read in found.values()] == [1, 0, 0]
 
 
-def test_what_is_still_in_the_log_of_a_running_program_is_read_and_nothing_is_left_beside(
-    tmp_path: Path,
-) -> None:
-    database = Database(tmp_path / "opencode.db")
-    database.db.execute("PRAGMA journal_mode = WAL")
-    database.db.execute("PRAGMA wal_autocheckpoint = 0")
-    database.add("ses_1", user(text("fresh")))
-    with closing(database.db):
-        before = tree_bytes(tmp_path)
-        assert before["opencode.db-wal"]
-        assert read_one(opencode, database.path).said() == [("user", "fresh")]
-        assert tree_bytes(tmp_path) == before
-
-
-def test_a_database_at_rest_is_read_without_a_file_beside_it(database: Database, tmp_path: Path) -> None:
-    database.db.execute("PRAGMA journal_mode = WAL")
-    database.add("ses_1", user(text("hi")))
-    path = database.close()
-    before = tree_bytes(tmp_path)
-    assert list(before) == ["opencode.db"]
-    assert len(read_one(opencode, path).entries) == 1
-    assert tree_bytes(tmp_path) == before
-
-
 def test_damaged_rows_are_told_and_the_rest_is_read(database: Database) -> None:
     database.add("ses_1", user(text("one")), user(text("two")))
     database.db.execute("UPDATE message SET data = '{' WHERE id = 'msg_ses_1_0'")
@@ -288,17 +258,6 @@ def test_damaged_rows_are_told_and_the_rest_is_read(database: Database) -> None:
     (read,), problems = read_file(opencode, database.close())
     assert read.said() == [("user", "two")]
     assert "msg_ses_1_0" in problems[0].reason
-
-
-def test_a_damaged_database_is_a_problem_and_no_error(database: Database) -> None:
-    database.add("ses_1", user(text("one")))
-    path = database.close()
-    raw = bytearray(path.read_bytes())
-    raw[4096:] = b"\xff" * (len(raw) - 4096)
-    path.write_bytes(raw)
-    sessions, problems = read_file(opencode, path)
-    assert sessions == []
-    assert problems
 
 
 def as_files(storage: Path, info: dict[str, Any], *messages: Any) -> Path:
@@ -366,14 +325,6 @@ def test_a_damaged_part_file_is_named_and_the_rest_is_read(tmp_path: Path) -> No
     assert [problem.path for problem in problems] == [str(damaged)]
 
 
-def test_a_damaged_export_is_a_problem(tmp_path: Path) -> None:
-    file = tmp_path / "export.json"
-    file.write_text('{"info": {"id": "ses_1"')
-    sessions, problems = read_file(opencode, file)
-    assert sessions == []
-    assert problems
-
-
 def test_the_forms_are_told_by_their_content(tmp_path: Path, database: Database) -> None:
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as db:
@@ -383,32 +334,3 @@ def test_the_forms_are_told_by_their_content(tmp_path: Path, database: Database)
     assert all(opencode.recognises(path, path.read_bytes()[:4096]) for path in ours)
     assert not any(opencode.recognises(path, path.read_bytes()[:4096]) for path in [other, *parts])
     assert opencode.files(tmp_path) == [ours[1], ours[0]]
-
-
-def test_in_a_store_a_prompt_behind_a_revert_is_a_branch_beside_what_was_deleted(
-    store: clew.Store, tmp_path: Path
-) -> None:
-    one, first, two = user(text("one")), assistant(text("first")), user(text("two"))
-    before = Database(tmp_path / "before.db")
-    before.add("ses_1", one, first, two)
-    after = Database(tmp_path / "after.db")
-    after.add("ses_1", one, first, user(text("other")))
-    assert land(store, opencode, before.close()) == [("opencode:ses_1", "new", 3)]
-    assert land(store, opencode, after.close()) == [("opencode:ses_1", "grown", 1)]
-    session = store.get("opencode:ses_1")
-    assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
-    assert session.usage().calls == 1
-
-
-def test_in_a_store_the_model_sees_the_summary_and_what_was_kept(
-    store: clew.Store, database: Database
-) -> None:
-    request = {"type": "compaction", "tail_start_id": "msg_ses_1_1"}
-    summary = assistant(text("so far"), summary=True, parentID="msg_ses_1_2")
-    database.add(
-        "ses_1", user(text("one")), assistant(text("first")), user(request), summary, user(text("on"))
-    )
-    land(store, opencode, database.close())
-    context = list(store.get("opencode:ses_1").context())
-    assert [message["role"] for message in context] == ["user", "assistant", "user"]
-    assert context[0]["content"] == "so far"

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import clew
-from clew.importers.contract import NotFollowedError, Place, SourceSession
+from clew.importers.contract import Place, SourceSession
 from clew.importers.programs.opencode import database, reader
 from clew.importers.reading.seen import watching
 from tests.importers.following import content_of
-from tests.importers.programs import test_opencode
 from tests.support.effort import usually
 
 SQL = Path(__file__).parents[2] / "home" / "files" / ".local" / "share" / "opencode" / "opencode.db.sql"
@@ -99,6 +99,11 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program
     made.db.close()
 
 
+@pytest.fixture
+def session(program: Program) -> str:
+    return program.session("ses_1", title="Fix")
+
+
 class Follower:
     def __init__(self, path: Path) -> None:
         self.store = clew.open("memory:")
@@ -121,13 +126,14 @@ class Follower:
         self.place = place
         return self
 
+    def said(self, id: str = "ses_1") -> list[str]:
+        return said(self.store, id)
+
     def _on_problem(self, problem: Any) -> None:
         self.problems.append(problem.reason)
 
 
 def _counted(session: SourceSession, follower: Follower) -> SourceSession:
-    import msgspec
-
     def entries() -> Iterator[Any]:
         for entry in session.entries:
             follower.entries += 1
@@ -148,6 +154,11 @@ def said(store: clew.Store, id: str) -> list[str]:
         "".join(part.get("text", "") for part in message["content"] if isinstance(part, dict))
         for message in store.get(f"opencode:{id}").messages()
     ]
+
+
+@pytest.fixture
+def follower(program: Program) -> Follower:
+    return Follower(program.path)
 
 
 # -- the law
@@ -208,8 +219,9 @@ def story(program: Program, chance: random.Random, follower: Follower, *, may_re
 
 
 @pytest.mark.parametrize("seed", range(usually(12, quick=4, thorough=100)))
-def test_a_database_that_is_followed_while_it_is_written(program: Program, seed: int) -> None:
-    follower = Follower(program.path)
+def test_a_database_that_is_followed_while_it_is_written(
+    program: Program, follower: Follower, seed: int
+) -> None:
     story(program, random.Random(seed), follower, may_revert=seed % 2 == 1)
     assert follower.place is not None
     assert len(follower.place.state) < 4000
@@ -217,12 +229,11 @@ def test_a_database_that_is_followed_while_it_is_written(program: Program, seed:
     assert follower.follow().told == []
 
 
-def test_the_recorded_database(program: Program, tmp_path: Path) -> None:
+def test_the_recorded_database(program: Program, follower: Follower, tmp_path: Path) -> None:
     """Its rows written one after the other, an answer first without its end, and followed after each."""
     whole = sqlite3.connect(tmp_path / "whole.db")
     whole.executescript(SQL.read_text())
     program.db.execute("PRAGMA foreign_keys = OFF")
-    follower = Follower(program.path)
 
     def insert(table: str, row: tuple[Any, ...], at: int) -> None:
         program.db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
@@ -249,63 +260,57 @@ def test_the_recorded_database(program: Program, tmp_path: Path) -> None:
 # -- what waits
 
 
-def test_an_answer_waits_until_it_is_finished(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_an_answer_waits_until_it_is_finished(program: Program, follower: Follower, session: str) -> None:
     program.prompt(session, "go")
     answer = program.message(session, "assistant", modelID="m")
     part = program.part(session, answer, type="text", text="hal")
-    assert said(follower.follow().store, session) == ["go"]
+    assert follower.follow().said() == ["go"]
     program.put("part", part, {"type": "text", "text": "half"})
-    assert said(follower.follow().store, session) == ["go"]
+    assert follower.follow().said() == ["go"]
     program.finish(answer)
-    assert said(follower.follow().store, session) == ["go", "half"]
+    assert follower.follow().said() == ["go", "half"]
     assert follower.store.stats().entries == 2
     assert follower.follow().told == []
 
 
-def test_an_answer_that_was_left_unfinished_is_taken_when_the_session_goes_on(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_an_answer_that_was_left_unfinished_is_taken_when_the_session_goes_on(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "go")
     answer = program.message(session, "assistant", modelID="m")
     program.part(session, answer, type="text", text="killed h")
     follower.follow()
     program.prompt(session, "again")
-    assert said(follower.follow().store, session) == ["go"]  # it may be a prompt that waits for its turn
+    assert follower.follow().said() == ["go"]  # it may be a prompt that waits for its turn
     program.message(session, "assistant", modelID="m")
-    assert said(follower.follow().store, session) == ["go", "killed h", "again"]
+    assert follower.follow().said() == ["go", "killed h", "again"]
 
 
 def test_an_answer_that_nobody_wrote_to_for_an_hour_is_taken(
-    program: Program, monkeypatch: pytest.MonkeyPatch
+    program: Program, follower: Follower, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
     program.prompt(session, "go")
     answer = program.message(session, "assistant", modelID="m")
     program.part(session, answer, type="text", text="killed")
     monkeypatch.setattr("clew.importers.reading.seen.RECENT", 0)
     with watching() as seen:
-        assert said(follower.follow().store, session) == ["go"]
+        assert follower.follow().said() == ["go"]
     assert not seen.is_settled  # it is asked again, though nothing changes
     program.tick(3_600_000)
     with watching() as seen:
-        assert said(follower.follow().store, session) == ["go", "killed"]
+        assert follower.follow().said() == ["go", "killed"]
     assert seen.is_settled
     assert list(imported(program.path)) == ["opencode:ses_1"]
 
 
-def test_a_prompt_waits_for_its_parts(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_prompt_waits_for_its_parts(program: Program, follower: Follower, session: str) -> None:
     prompt = program.message(session, "user")
     follower.follow()
     program.part(session, prompt, type="text", text="first")
     follower.follow()
     program.part(session, prompt, type="text", text=" second")
     program.tick(5000)
-    assert said(follower.follow().store, session) == ["first second"]
+    assert follower.follow().said() == ["first second"]
     assert follower.store.stats().entries == 1
 
 
@@ -325,8 +330,7 @@ def test_an_import_leaves_out_what_is_being_written_too(store: clew.Store, progr
 # -- only what changed is read
 
 
-def test_only_what_is_new_of_a_session_is_read(program: Program) -> None:
-    follower = Follower(program.path)
+def test_only_what_is_new_of_a_session_is_read(program: Program, follower: Follower) -> None:
     for session in (program.session("ses_1"), program.session("ses_2")):
         for number in range(20):
             program.prompt(session, f"u{number}")
@@ -343,29 +347,27 @@ def test_only_what_is_new_of_a_session_is_read(program: Program) -> None:
     check(follower)
 
 
-def test_a_revert_and_what_follows_it(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_revert_and_what_follows_it(program: Program, follower: Follower, session: str) -> None:
     program.prompt(session, "one")
     program.answer(session, "1")
     second = program.prompt(session, "two")
     program.answer(session, "2")
     follower.follow()
     program.change(session, revert=json.dumps({"messageID": second}))
-    assert said(follower.follow().store, session) == ["one", "1"]
+    assert follower.follow().said() == ["one", "1"]
     # The next prompt deletes what was reverted.
     program.db.execute("DELETE FROM part WHERE message_id >= ?", (second,))
     program.db.execute("DELETE FROM message WHERE id >= ?", (second,))
     program.change(session, revert=None)
     program.prompt(session, "other")
     program.answer(session, "3")
-    assert said(follower.follow().store, session) == ["one", "1", "other", "3"]
+    assert follower.follow().said() == ["one", "1", "other", "3"]
     assert follower.store.stats().entries == 6
 
 
-def test_rows_that_take_the_numbers_of_deleted_ones_are_seen(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_rows_that_take_the_numbers_of_deleted_ones_are_seen(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "one")
     program.answer(session, "1")
     gone = program.prompt(session, "two")
@@ -375,12 +377,12 @@ def test_rows_that_take_the_numbers_of_deleted_ones_are_seen(program: Program) -
     program.db.execute("DELETE FROM message WHERE id = ?", (gone,))
     program.prompt(session, "other")
     program.tick(6000)
-    assert said(follower.follow().store, session) == ["one", "1", "other"]
+    assert follower.follow().said() == ["one", "1", "other"]
 
 
-def test_notes_that_come_later_make_no_other_message(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_notes_that_come_later_make_no_other_message(
+    program: Program, follower: Follower, session: str
+) -> None:
     prompt = program.prompt(session, "go")
     answer = program.message(session, "assistant", modelID="m")
     state = {"status": "completed", "input": {}, "output": "long", "time": {"start": 1, "end": 2}}
@@ -398,9 +400,9 @@ def test_notes_that_come_later_make_no_other_message(program: Program) -> None:
     assert len(follower.store.get("opencode:ses_1").tree().branches) == 1
 
 
-def test_a_message_that_was_changed_since_is_read_anew(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_message_that_was_changed_since_is_read_anew(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "go")
     answer = program.answer(session, "first words")
     follower.follow()
@@ -408,40 +410,38 @@ def test_a_message_that_was_changed_since_is_read_anew(program: Program) -> None
     program.put("part", part, {"type": "text", "text": "other words"})
     program.prompt(session, "next")
     program.answer(session)
-    assert said(follower.follow().store, session) == ["go", "other words", "next", "done"]
+    assert follower.follow().said() == ["go", "other words", "next", "done"]
     assert follower.store.stats().entries == 5
 
 
-def test_a_part_that_comes_after_the_end_of_its_message_is_not_lost(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_part_that_comes_after_the_end_of_its_message_is_not_lost(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "go")
     answer = program.answer(session, "first words")
     follower.follow()
     program.part(session, answer, type="text", text=", and more")
-    assert said(follower.follow().store, session) == ["go", "first words, and more"]
+    assert follower.follow().said() == ["go", "first words, and more"]
 
 
-def test_what_was_reverted_comes_back(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_what_was_reverted_comes_back(program: Program, follower: Follower, session: str) -> None:
     program.prompt(session, "one")
     answer = program.answer(session, "1")
     program.part(session, answer, type="text", text=" and on")
     follower.follow()
     part = program.db.execute("SELECT max(id) FROM part").fetchone()[0]
     program.change(session, revert=json.dumps({"messageID": answer, "partID": part}))
-    assert said(follower.follow().store, session) == ["one", "1"]
+    assert follower.follow().said() == ["one", "1"]
     program.change(session, revert=None)
-    assert said(follower.follow().store, session) == ["one", "1 and on"]
+    assert follower.follow().said() == ["one", "1 and on"]
     program.prompt(session, "two")
     program.answer(session, "2")
-    assert said(follower.follow().store, session) == ["one", "1 and on", "two", "2"]
+    assert follower.follow().said() == ["one", "1 and on", "two", "2"]
 
 
-def test_a_summary_names_what_stays_in_view_however_far_back(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_summary_names_what_stays_in_view_however_far_back(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "one")
     kept = program.answer(session, "1")
     program.prompt(session, "two")
@@ -459,20 +459,13 @@ def test_a_summary_names_what_stays_in_view_however_far_back(program: Program) -
     program.answer(session, "3")
     follower.follow()
     context = list(follower.store.get("opencode:ses_1").context())
-    assert [message["role"] for message in context] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    assert [message["role"] for message in context] == ["user", "assistant"] * 3
     check(follower)
 
 
-def test_a_fork_does_not_pay_again_for_what_it_copied(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1", title="Fix")
+def test_a_fork_does_not_pay_again_for_what_it_copied(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "one")
     answer = program.answer(session, "1")
     program.prompt(session, "two")
@@ -492,8 +485,7 @@ def test_a_fork_does_not_pay_again_for_what_it_copied(program: Program) -> None:
     check(follower)
 
 
-def test_a_subagent_that_comes_later_is_linked(program: Program) -> None:
-    follower = Follower(program.path)
+def test_a_subagent_that_comes_later_is_linked(program: Program, follower: Follower) -> None:
     program.prompt(program.session("ses_1"), "one")
     follower.follow()
     child = program.session("ses_2", parent_id="ses_1")
@@ -503,9 +495,9 @@ def test_a_subagent_that_comes_later_is_linked(program: Program) -> None:
     assert follower.store.get("opencode:ses_2").info.parent == "opencode:ses_1"
 
 
-def test_a_session_that_is_gone_from_the_database_stays(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_a_session_that_is_gone_from_the_database_stays(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "one")
     program.answer(session)
     follower.follow()
@@ -551,27 +543,9 @@ def test_sessions_beyond_the_window_are_read_as_a_whole(
 # -- what cannot be followed
 
 
-def test_a_database_whose_rows_have_no_times_has_no_place(tmp_path: Path) -> None:
-    made = test_opencode.Database(tmp_path / "opencode.db")
-    made.add("ses_1", test_opencode.user(test_opencode.text("hi")))
-    follower = Follower(made.close()).follow()
-    assert (follower.place, follower.told) == (None, ["opencode:ses_1"])
-
-
-def test_files_and_exports_have_no_place(tmp_path: Path) -> None:
-    for path in (test_opencode.exported(tmp_path), test_opencode.as_files(tmp_path, test_opencode.INFO)):
-        assert Follower(path).follow().place is None
-
-
-def test_a_state_that_cannot_be_read_takes_all(program: Program) -> None:
-    for state in (b"", b"\xc1", b"x"):
-        with pytest.raises(NotFollowedError):
-            list(reader.follow(program.path, Place(0, 0, state), lambda _: None, lambda _: None))
-
-
-def test_damaged_rows_are_told_and_the_rest_is_followed(program: Program) -> None:
-    follower = Follower(program.path)
-    session = program.session("ses_1")
+def test_damaged_rows_are_told_and_the_rest_is_followed(
+    program: Program, follower: Follower, session: str
+) -> None:
     program.prompt(session, "one")
     bad = program.answer(session, "1")
     program.db.execute("UPDATE message SET data = '{' WHERE id = ?", (bad,))
@@ -582,12 +556,11 @@ def test_damaged_rows_are_told_and_the_rest_is_followed(program: Program) -> Non
     program.prompt(session, "three")
     program.answer(session, "3")
     assert follower.follow().entries == 2
-    assert said(follower.store, session) == ["one", "two", "2", "three", "3"]
+    assert follower.said() == ["one", "two", "2", "three", "3"]
 
 
-def test_no_transaction_is_left_open_while_a_session_is_loaded(program: Program) -> None:
+def test_no_transaction_is_left_open_while_a_session_is_loaded(program: Program, session: str) -> None:
     """A checkpoint could not come to its end."""
-    session = program.session("ses_1")
     for number in range(5):
         program.prompt(session, f"u{number}")
         program.answer(session)

@@ -141,10 +141,3 @@ def test_a_cut_file_that_is_whole_again_adds_only_what_was_missing(store: clew.S
     (loaded,) = bring(store, reader, path)
     assert (loaded.state, loaded.entries) == ("grown", 1)
     assert store.get("openrouter:a").messages() == [ASK, AGAIN, CALL]
-
-
-def test_a_file_is_recognised_by_its_content(tmp_path: Path) -> None:
-    path = state_file(tmp_path, session())
-    assert reader.recognises(path, path.read_bytes()[:200])
-    assert not reader.recognises(path, b'{"sessions": [1]}')
-    assert not reader.recognises(path, b'{"version":1,"items":{}}')

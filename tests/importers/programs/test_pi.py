@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import clew
 from clew.importers.programs import pi
-from tests.importers.readers import land, read_file, read_one, who_and_what, write_lines
+from tests.importers.readers import read_file, read_one, who_and_what, write_lines
+from tests.support.rows import each_row
 
 HEADER = {
     "type": "session",
@@ -48,19 +48,27 @@ def test_header_times_and_messages_are_kept(tmp_path: Path) -> None:
     assert read.entries[1].notes["source"]["id"] == "a2"
 
 
-def test_branches_are_kept_and_the_last_line_is_the_head(tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    right = said("a4", "a2", "user", "right")
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, left, right))
-    assert [words for _, words in read.said()] == ["one", "first", "right"]
-    assert [entry.parent for entry in read.entries[2:]] == [read.entries[1].uid] * 2
+LEFT, RIGHT = said("a3", "a2", "user", "left"), said("a4", "a2", "user", "right")
 
 
-def test_the_head_is_where_the_last_line_stands_even_if_it_is_no_message(tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    change = line("model_change", "a4", "a1", provider="p", modelId="m")
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, left, change))
-    assert [words for _, words in read.said()] == ["one"]
+@each_row(
+    ("records", "path"),
+    [
+        ([LEFT, RIGHT], ["one", "first", "right"]),
+        ([LEFT, line("model_change", "a4", "a1", provider="p", modelId="m")], ["one"]),
+        ([{"type": "marker", "note": "x"}], ["one", "first"]),
+        ([TWO], ["one", "first"]),
+    ],
+    ids=["a branch", "a line that is no message", "a line without an id", "a repeated line"],
+)
+def test_the_head_is_where_the_last_line_stands(tmp_path: Path, records: list[Any], path: list[str]) -> None:
+    read = read_one(pi, session_file(tmp_path, ONE, TWO, *records))
+    assert [words for _, words in read.said()] == path
+    added = [record for record in records if record["type"] == "message" and record is not TWO]
+    assert [entry.parent for entry in read.entries[2:]] == [read.entries[1].uid] * len(added)
+    assert [event.type for event in read.session.events() if event.type] == [
+        record["type"] for record in records if record["type"] != "message"
+    ]
 
 
 def test_lines_that_are_no_messages_are_links_of_the_chain_and_become_events(tmp_path: Path) -> None:
@@ -74,15 +82,13 @@ def test_lines_that_are_no_messages_are_links_of_the_chain_and_become_events(tmp
     ]
 
 
-def test_a_change_of_the_model_is_the_model_of_the_session(tmp_path: Path) -> None:
+def test_a_change_of_the_model_is_the_model_of_the_session_and_what_follows_is_not_lost(
+    tmp_path: Path,
+) -> None:
     change = line("model_change", "a2", "a1", provider="p", modelId="m")
-    read = read_one(pi, session_file(tmp_path, ONE, change))
+    read = read_one(pi, session_file(tmp_path, ONE, change, line("novelty", "a3", "a2", x=1)))
     assert read.session.updates() == {"model": "m", "vendor": "p"}
-
-
-def test_events_behind_the_last_message_are_not_lost(tmp_path: Path) -> None:
-    read = read_one(pi, session_file(tmp_path, ONE, line("novelty", "a2", "a1", x=1)))
-    assert [(event.type, event.data) for event in read.session.events()] == [("novelty", {"x": 1})]
+    assert [(event.type, event.data) for event in read.session.events()][-1] == ("novelty", {"x": 1})
 
 
 def test_calls_and_results_are_paired_and_usage_is_counted_with_its_cache(tmp_path: Path) -> None:
@@ -196,12 +202,6 @@ def test_two_places_with_the_same_label_are_two_checkpoints(tmp_path: Path) -> N
     assert len({checkpoint.name for checkpoint in read.session.checkpoints()}) == 2
 
 
-def test_a_line_without_an_id_does_not_cut_the_conversation(tmp_path: Path) -> None:
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, {"type": "marker", "note": "x"}))
-    assert [words for _, words in read.said()] == ["one", "first"]
-    assert [event.type for event in read.session.events()] == ["marker"]
-
-
 def test_behind_a_damaged_line_the_conversation_goes_on(tmp_path: Path) -> None:
     third = said("a3", "a2", "user", "three")
     (read,), problems = read_file(pi, session_file(tmp_path, ONE, '{"type":"message","id":"a2"', third))
@@ -241,38 +241,7 @@ def test_a_file_has_no_say_on_places_that_are_not_its_agents(tmp_path: Path) -> 
     assert [len(read.usage) for read in told] == [1, 1, 1, 1]
 
 
-def test_a_grown_file_gives_the_old_entries_the_same_names(tmp_path: Path) -> None:
-    before = read_one(pi, session_file(tmp_path, ONE, TWO))
-    after = read_one(pi, session_file(tmp_path, ONE, TWO, said("a3", "a2", "user", "three")))
-    assert [entry.uid for entry in after.entries][:2] == [entry.uid for entry in before.entries]
-
-
-def test_a_repeated_line_is_one_entry(tmp_path: Path) -> None:
-    read = read_one(pi, session_file(tmp_path, ONE, TWO, TWO))
-    assert len(read.entries) == 2
-
-
 def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
     sessions, problems = read_file(pi, write_lines(tmp_path / "x.jsonl", ONE))
     assert sessions == []
     assert problems[0].line == 1
-
-
-def test_files_are_told_by_their_first_line(tmp_path: Path) -> None:
-    file = session_file(tmp_path, ONE)
-    assert pi.files(tmp_path) == [file]
-    assert pi.recognises(file, file.read_bytes())
-    assert not pi.recognises(file, b'{"type":"session_meta","payload":{"cwd":"/w"}}\n')
-    assert len(read_one(pi, file).entries) == 1
-
-
-def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(store: clew.Store, tmp_path: Path) -> None:
-    left = said("a3", "a2", "user", "left")
-    right = said("a4", "a2", "user", "right")
-    label = line("label", "a5", "a4", targetId="a2", label="start")
-    file = session_file(tmp_path, ONE, TWO, left, right, label)
-    assert land(store, pi, file) == [("pi:0198-s", "new", 4)]
-    assert land(store, pi, file) == [("pi:0198-s", "unchanged", 0)]
-    session = store.get("pi:0198-s")
-    assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "right"]
-    assert [checkpoint.name for checkpoint in session.checkpoints()] == ["start"]

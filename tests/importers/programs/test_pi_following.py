@@ -245,16 +245,6 @@ def test_a_branch_from_far_back_has_the_file_read_as_a_whole(tmp_path: Path) -> 
     assert check(pi, path, path.read_bytes(), line_ends(path.read_bytes())[-8:]).whole == 2
 
 
-def test_every_line_is_given_once(tmp_path: Path) -> None:
-    path = session_file(tmp_path, *timed(events_and_labels()), *repeated())
-    (session,) = pi.read(path, lambda _: None, lambda _: None)
-    given = []
-    for entry in session.entries:
-        given += [event.line for event in entry.events] + [entry.line]
-    given += [event.line for event in session.events()]
-    assert [one.number for one in given if one is not None] == list(range(1, 2 + 11 + 9))
-
-
 def _asked(path: Path, place: Place | None) -> Any:
     """One pass, in which all is read."""
     for found in pi.follow(path, place, lambda _: None, lambda _: None):

@@ -182,13 +182,3 @@ def test_keys_that_no_store_takes_as_ids_still_get_one(store: clew.Store, tmp_pa
     long = read_one(reader, log(tmp_path / "1", ONE, meta={"key": "ä" * 600})).session.id
     other = read_one(reader, log(tmp_path / "2", ONE, meta={"key": "ä" * 601})).session.id
     assert store.create(long).id != store.create(other).id
-
-
-def test_files_are_recognised_by_their_content(tmp_path: Path) -> None:
-    path, old = log(tmp_path, ONE, meta={}), legacy(tmp_path, ONE, name="old.json")
-    assert reader.recognises(path, path.read_bytes())
-    assert reader.recognises(old, old.read_bytes())
-    assert not reader.recognises(path, b'{"type":"message","message":{"role":"user","content":"x"}}\n')
-    unknown = b'{"role":"user","content":"x","uuid":"1"}\n'
-    assert reader.recognises(path, unknown)
-    assert not reader.recognises(tmp_path / "without settings.jsonl", unknown)

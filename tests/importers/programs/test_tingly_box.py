@@ -11,7 +11,7 @@ from typing import Any
 import clew
 from clew.importers.programs import tingly_box as reader
 from tests.importers.landing import bring, bring_one
-from tests.importers.readers import read_file, read_one, tree_bytes, write_json, write_lines
+from tests.importers.readers import read_file, read_one, write_json, write_lines
 
 TIME = "2026-02-10T09:15:04+08:00"
 ZERO = "0001-01-01T00:00:00Z"
@@ -110,27 +110,6 @@ def test_old_messages_that_were_purged_since_stay_in_the_store(tmp_path: Path, s
     assert contents(store.get(loaded.id)) == ["one", "two", "three"]
 
 
-def test_a_database_in_use_is_read_with_its_log_and_left_alone(tmp_path: Path, store: clew.Store) -> None:
-    path = database(tmp_path / "rc.db", "PRAGMA journal_mode=WAL", SESSIONS, MESSAGES, row())
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(*words(1, "only in the log"))
-        db.commit()
-        before = tree_bytes(tmp_path)
-        s = bring_one(store, reader, path)
-        assert contents(s) == ["only in the log"]
-        assert tree_bytes(tmp_path) == before
-
-
-def test_a_damaged_database_is_told(tmp_path: Path) -> None:
-    path = database(tmp_path / "rc.db", SESSIONS, MESSAGES, row(), words(1, "x" * 9000))
-    raw = bytearray(path.read_bytes())
-    raw[4096:] = b"\xff" * (len(raw) - 4096)
-    path.write_bytes(raw)
-    sessions, problems = read_file(reader, path)
-    assert sessions == []
-    assert len(problems) == 1
-
-
 def item(id: str, *messages: Any, **more: Any) -> dict[str, Any]:
     return {
         "ID": id,
@@ -224,10 +203,3 @@ def test_a_session_that_moved_from_the_document_to_a_transcript_goes_on_there(
     first, second = bring(store, reader, old, new)
     assert (first.entries, second.entries) == (1, 1)
     assert contents(store.get("tingly-box:s1")) == ["one", "two"]
-
-
-def test_other_databases_are_not_taken_for_one(tmp_path: Path) -> None:
-    path = database(tmp_path / "x.db", "CREATE TABLE sessions (id)")
-    assert not reader.recognises(path, path.read_bytes()[:100])
-    mine = database(tmp_path / "y.db", SESSIONS, MESSAGES)
-    assert reader.recognises(mine, mine.read_bytes()[:100])

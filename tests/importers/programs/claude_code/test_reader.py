@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 import clew
 from clew.importers.programs.claude_code import reader
-from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
+from tests.support.rows import each_named_row, each_row
 
 SESSION = "0b1c2d3e-1111-4222-8333-444455556666"
 ID = f"claude-code:{SESSION}"
@@ -50,7 +51,7 @@ class Log:
             block = {"type": "tool_use", "id": call, "name": "Read", "input": {}}
         tokens = more.pop("tokens", 4)
         usage = {
-            "input_tokens": 1,
+            "input_tokens": more.pop("prompt", 1),
             "cache_creation_input_tokens": 2,
             "cache_read_input_tokens": 3,
             "output_tokens": tokens,
@@ -114,20 +115,65 @@ def test_messages_are_kept_whole_with_what_stands_beside_them(store: clew.Store,
     assert store.get(SESSION).id == ID
 
 
-def test_a_rewind_leaves_a_branch_and_the_last_leaf_is_the_head(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1").user("u2").model("a2").user("u3", parentUuid="a1").model("a3")
-    session = bring(store, log)
-    assert texts(session) == ["text of u1", "text of a1", "text of u3", "text of a3"]
-    assert sorted((branch.first, branch.last) for branch in session.tree().branches) == [(0, 3), (2, 3)]
+def a_compaction_on_another_branch(log: Log) -> Log:
+    log.user("u1").model("a1").user("u2").model("a2")
+    log.put("c1", "system", parentUuid=None, logicalParentUuid="a1", subtype="compact_boundary")
+    return log.user("k1", "short", isCompactSummary=True).user("u3")
 
 
-def test_a_file_that_grew_goes_on_where_it_was(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1")
-    bring(store, log)
-    log.user("u2").model("a2")
-    report = store.import_path(log.path)
-    assert (report.grown, report.entries) == (1, 2)
-    assert texts(store.get(ID)) == ["text of u1", "text of a1", "text of u2", "text of a2"]
+def results_of_parallel_calls(log: Log) -> Log:
+    log.user("u1").model("a1", "m", "t1").model("a2", "m", "t2")
+    log.result("r1", "t1", parentUuid="a1").result("r2", "t2", parentUuid="a2")
+    return log.model("a3", "n", parentUuid="r2")
+
+
+def a_result_between_two_calls_of_one_answer(log: Log) -> Log:
+    log.user("u1").model("a1", "m", "t1").result("r1", "t1", parentUuid="a1")
+    log.model("a2", "m", "t2", parentUuid="a1").result("r2", "t2", parentUuid="a2")
+    return log.model("a3", "n", parentUuid="r1")
+
+
+PATHS: dict[str, tuple[Callable[[Log], Log], str, list[tuple[int, int]]]] = {
+    "a rewind leaves a branch and the last leaf is the head": (
+        lambda log: log.user("u1").model("a1").user("u2").model("a2").user("u3", parentUuid="a1").model("a3"),
+        "u1 a1 u3 a3",
+        [(0, 3), (2, 3)],
+    ),
+    "a compaction belongs to the branch that it names": (
+        a_compaction_on_another_branch, "u1 a1 u3", [(0, 3), (2, 3)]
+    ),
+    "results of parallel calls are all on the path": (
+        results_of_parallel_calls, "u1 t1 t2 t1 t2 a3", [(0, 5)]
+    ),
+    "a result between two calls of one answer is on the path": (
+        a_result_between_two_calls_of_one_answer, "u1 t1 t1 t2 t2 a3", [(0, 5)]
+    ),
+    "what a team mate said last is not where the session goes on": (
+        lambda log: log.user("u1").user("x1", teamName="t"), "u1", [(0, 1)]
+    ),
+    "a cycle is walked once": (
+        lambda log: log.user("u1", parentUuid="u3").user("u2").user("u3").user("u4", parentUuid="u4"),
+        "u1 u2 u3 u4",
+        [(0, 3)],
+    ),
+    "a record that comes twice is one entry": (
+        lambda log: log.user("u1").model("a1").user("u1", parentUuid=None).user("u2", parentUuid="a1"),
+        "u1 a1 u2",
+        [(0, 2)],
+    ),
+}  # fmt: skip
+"""Who writes the records, what is on the path, and where the branches begin and end."""
+
+
+@each_named_row(("write", "path", "ends"), PATHS)
+def test_the_path_leads_to_the_last_leaf_and_the_rest_stays_on_branches(
+    tmp_path: Path, write: Callable[[Log], Log], path: str, ends: list[tuple[int, int]]
+) -> None:
+    with clew.open("memory:") as store:
+        session = bring(store, write(Log(tmp_path / f"{SESSION}.jsonl")))
+        assert [text.removeprefix("text of ") for text in texts(session)] == path.split()
+        assert sorted((branch.first, branch.last) for branch in session.tree().branches) == ends
+        assert session.context().report.repairs == ()
 
 
 def test_a_compaction_is_a_mark_and_the_history_before_it_stays(store: clew.Store, log: Log) -> None:
@@ -143,13 +189,6 @@ def test_a_compaction_is_a_mark_and_the_history_before_it_stays(store: clew.Stor
     assert humans(session) == 2
 
 
-def test_a_compaction_belongs_to_the_branch_that_it_names(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1").user("u2").model("a2")
-    log.put("c1", "system", parentUuid=None, logicalParentUuid="a1", subtype="compact_boundary")
-    log.user("k1", "short", isCompactSummary=True).user("u3")
-    assert texts(bring(store, log)) == ["text of u1", "text of a1", "text of u3"]
-
-
 def test_messages_that_a_compaction_preserved_stay_in_view(store: clew.Store, log: Log) -> None:
     log.user("u1").model("a1").user("u2").model("a2")
     kept = {"preservedSegment": {"headUuid": "u2", "anchorUuid": "k1", "tailUuid": "a2"}}
@@ -163,30 +202,6 @@ def test_messages_that_a_compaction_preserved_stay_in_view(store: clew.Store, lo
     assert [content if isinstance(content, str) else content[0]["text"] for content in context] == [
         "short", "text of u2", "text of a2", "text of u3"
     ]  # fmt: skip
-
-
-def test_results_of_parallel_calls_are_all_on_the_path(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1", "m", "t1").model("a2", "m", "t2")
-    log.result("r1", "t1", parentUuid="a1").result("r2", "t2", parentUuid="a2")
-    log.model("a3", "n", parentUuid="r2")
-    session = bring(store, log)
-    assert texts(session) == ["text of u1", "t1", "t2", "t1", "t2", "text of a3"]
-    assert len(session.tree().branches) == 1
-    assert session.context().report.repairs == ()
-
-
-def test_a_result_between_two_calls_of_one_answer_is_on_the_path(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1", "m", "t1").result("r1", "t1", parentUuid="a1")
-    log.model("a2", "m", "t2", parentUuid="a1").result("r2", "t2", parentUuid="a2")
-    log.model("a3", "n", parentUuid="r1")
-    assert texts(bring(store, log)) == ["text of u1", "t1", "t1", "t2", "t2", "text of a3"]
-
-
-def test_usage_repeated_by_the_records_of_an_answer_counts_once(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1", "m", tokens=1).model("a2", "m", tokens=40).model("a3", "n", tokens=5)
-    totals = bring(store, log).usage()
-    assert (totals.calls, totals.output_tokens, totals.cache_read_tokens) == (2, 45, 6)
-    assert (totals.input_tokens, totals.cache_write_tokens) == (12, 4)
 
 
 def test_the_tokens_of_an_answer_count_once_whatever_comes_between_its_records(
@@ -227,42 +242,30 @@ def test_links_are_events_and_the_chain_goes_on_behind_them(store: clew.Store, l
     assert next(iter(session.events())).data["data"] == {"type": "agent_progress"}
 
 
-@pytest.mark.parametrize(
-    ("content", "more"),
+@each_row(
+    ("content", "more", "turns"),
     [
-        ([{"type": "tool_result", "tool_use_id": "t", "content": "x"}], {}),
-        ("<command-name>/clear</command-name>", {}),
-        ("<local-command-stdout>done</local-command-stdout>", {}),
-        ("<system-reminder>be good</system-reminder>", {}),
-        ("[Request interrupted by user]", {}),
-        ([{"type": "text", "text": "[Request interrupted by user for tool use]"}], {}),
-        ("<task-notification>ready</task-notification>", {}),
-        ("a result with words", {"toolUseResult": "x"}),
+        ([{"type": "tool_result", "tool_use_id": "t", "content": "x"}], {}, 0),
+        ("<command-name>/clear</command-name>", {}, 0),
+        ("<local-command-stdout>done</local-command-stdout>", {}, 0),
+        ("<system-reminder>be good</system-reminder>", {}, 0),
+        ("[Request interrupted by user]", {}, 0),
+        ([{"type": "text", "text": "[Request interrupted by user for tool use]"}], {}, 0),
+        ("<task-notification>ready</task-notification>", {}, 0),
+        ("a result with words", {"toolUseResult": "x"}, 0),
+        ("plain", {}, 1),
+        ([{"type": "text", "text": "in a block"}], {}, 1),
+        ([{"type": "image", "source": {}}], {}, 1),
+        ("<system-reminder>x</system-reminder> and words", {}, 1),
+        ("<html>pasted</html>", {}, 1),
     ],
 )
-def test_what_no_person_said_is_told_apart(store: clew.Store, log: Log, content: Any, more: Any) -> None:
-    session = bring(store, log.user("u1").user("x1", content, **more))
-    assert (session.info.messages, humans(session)) == (2, 1)
-
-
-def test_what_a_team_mate_said_last_is_not_where_the_session_goes_on(store: clew.Store, log: Log) -> None:
-    session = bring(store, log.user("u1").user("x1", "from a mate", teamName="t"))
-    assert texts(session) == ["text of u1"]
-    assert store.stats().entries == 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "plain",
-        [{"type": "text", "text": "in a block"}],
-        [{"type": "image", "source": {}}],
-        "<system-reminder>x</system-reminder> and words",
-        "<html>pasted</html>",
-    ],
-)
-def test_what_a_person_said_is_his(store: clew.Store, log: Log, content: Any) -> None:
-    assert humans(bring(store, log.user("u1", content))) == 1
+def test_what_a_person_said_and_what_nobody_said_is_told_apart(
+    tmp_path: Path, content: Any, more: Any, turns: int
+) -> None:
+    with clew.open("memory:") as store:
+        session = bring(store, Log(tmp_path / f"{SESSION}.jsonl").user("u1").user("x1", content, **more))
+        assert (session.info.messages, humans(session)) == (2, 1 + turns)
 
 
 def test_sidechains_in_the_file_are_sessions_of_their_own(store: clew.Store, log: Log) -> None:
@@ -300,17 +303,6 @@ def test_subagents_in_files_beside_it_come_with_the_session(store: clew.Store, l
     assert [event.data for event in store.get(ID).events()] == [{"session": f"{ID}/agent-abc"}]
 
 
-def test_a_fork_is_linked_with_its_base_and_its_usage_not_counted_twice(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1", "m")
-    other = "99999999-1111-4222-8333-444455556666"
-    origin = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "a1"}}
-    fork = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other, **origin)
-    fork.user("f1").model("f2", "m").model("f3", "own")
-    store.import_path(log.path.parent)
-    assert store.get(f"claude-code:{other}").info.metadata["copied_from"] == ID
-    assert store.usage().calls == 2
-
-
 @pytest.mark.parametrize("order", ["base first", "fork first"])
 def test_a_fork_counts_its_own_calls_whether_its_base_comes_before_or_after(
     store: clew.Store, log: Log, order: str
@@ -325,6 +317,7 @@ def test_a_fork_counts_its_own_calls_whether_its_base_comes_before_or_after(
         store.import_path(path)
     counted = {id: totals.calls for id, totals in store.usage(by="session").items()}
     assert counted == {ID: 2, f"claude-code:{other}": 1}
+    assert store.get(f"claude-code:{other}").info.metadata["copied_from"] == ID
 
 
 @pytest.mark.parametrize("name", ["gone", "../x", "", 7])
@@ -362,29 +355,40 @@ def test_file_history_is_kept_and_named_at_its_message(store: clew.Store, log: L
     assert texts(session) == ["text of u1", "text of a1"]
 
 
-TITLES = [
+TITLES: list[dict[str, Any]] = [
     {"type": "summary", "summary": "by summary", "leafUuid": "u1"},
     {"type": "last-prompt", "lastPrompt": "by last prompt", "leafUuid": "u1"},
     {"type": "ai-title", "aiTitle": "by model", "sessionId": SESSION},
     {"type": "custom-title", "customTitle": "by hand", "sessionId": SESSION},
 ]
+OLDER: dict[str, Any] = {"type": "summary", "summary": "older", "leafUuid": "u1"}
+ELSEWHERE: dict[str, Any] = {"type": "summary", "summary": "of another", "leafUuid": "elsewhere"}
 
 
-@pytest.mark.parametrize("count", range(5))
-def test_the_best_title_wins(store: clew.Store, log: Log, count: int) -> None:
-    log.user("u1")
-    for record in reversed(TITLES[:count]):
-        log.raw(record)
-    expected = ["text of u1", "by summary", "by last prompt", "by model", "by hand"]
-    assert bring(store, log).info.title == expected[count]
-
-
-def test_a_summary_before_the_messages_that_it_sums_up_is_the_title(store: clew.Store, log: Log) -> None:
-    log.raw({"type": "summary", "summary": "older", "leafUuid": "u1"})
-    log.raw({"type": "summary", "summary": "by summary", "leafUuid": "a1"})
-    log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"})
-    log.user("u1").model("a1")
-    assert bring(store, log).info.title == "by summary"
+@each_row(
+    ("before", "behind", "title"),
+    [
+        ([], [], "text of u1"),
+        ([], TITLES[:1], "by summary"),
+        ([], TITLES[1::-1], "by last prompt"),
+        ([], TITLES[2::-1], "by model"),
+        ([], TITLES[3::-1], "by hand"),
+        ([OLDER, {**TITLES[0], "leafUuid": "a1"}, ELSEWHERE], [], "by summary"),
+        ([ELSEWHERE], [], "text of u1"),
+    ],
+)
+def test_the_best_title_wins(tmp_path: Path, before: list[Any], behind: list[Any], title: str) -> None:
+    with clew.open("memory:") as store:
+        log = Log(tmp_path / f"{SESSION}.jsonl")
+        for record in before:
+            log.raw(record)
+        log.user("u1").model("a1")
+        for record in behind:
+            log.raw(record)
+        session = bring(store, log)
+        assert session.info.title == title
+        told = [event.type for event in session.events()]
+        assert told == [record["type"] for record in [*before, *behind]]
 
 
 def test_a_summary_in_the_file_of_a_later_session_is_the_title(store: clew.Store, log: Log) -> None:
@@ -394,13 +398,6 @@ def test_a_summary_in_the_file_of_a_later_session_is_the_title(store: clew.Store
     store.import_path(log.path.parent)
     assert store.get(ID).info.title == "by summary"
     assert store.get("claude-code:99999999-1111-4222-8333-444455556666").info.title == "hello"
-
-
-def test_a_summary_of_another_session_is_no_title(store: clew.Store, log: Log) -> None:
-    log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"}).user("u1")
-    session = bring(store, log)
-    assert session.info.title == "text of u1"
-    assert [event.type for event in session.events()] == ["summary"]
 
 
 def test_a_file_with_nothing_but_titles_is_no_session(store: clew.Store, log: Log) -> None:
@@ -421,16 +418,6 @@ def test_a_parent_that_is_lost_is_the_record_before(store: clew.Store, log: Log)
     assert list(session.entries())[2].annotations == {"parent_missing": "lost"}
 
 
-def test_a_cycle_is_walked_once(store: clew.Store, log: Log) -> None:
-    log.user("u1", parentUuid="u3").user("u2").user("u3").user("u4", parentUuid="u4")
-    assert texts(bring(store, log)) == [f"text of u{number}" for number in (1, 2, 3, 4)]
-
-
-def test_a_record_that_comes_twice_is_one_entry(store: clew.Store, log: Log) -> None:
-    log.user("u1").model("a1").user("u1", parentUuid=None).user("u2", parentUuid="a1")
-    assert texts(bring(store, log)) == ["text of u1", "text of a1", "text of u2"]
-
-
 def test_a_torn_last_line_is_listed_and_comes_when_it_is_whole(store: clew.Store, log: Log) -> None:
     log.user("u1").user("u2")
     whole = log.path.read_bytes()
@@ -441,29 +428,28 @@ def test_a_torn_last_line_is_listed_and_comes_when_it_is_whole(store: clew.Store
     assert texts(bring(store, log)) == ["text of u1", "text of u2"]
 
 
-def test_a_record_glued_to_a_torn_one_is_read(store: clew.Store, log: Log) -> None:
-    log.user("u1")
-    with log.path.open("a") as file:
-        file.write('{"parentUuid":"u1","type":"assistant","message":{"role":"assistant","content":[{"ty')
-    log.user("u2", parentUuid="u1")
-    report = store.import_path(log.path)
-    assert [problem.line for problem in report.problems] == [2]
-    assert texts(store.get(ID)) == ["text of u1", "text of u2"]
-
-
-def test_lone_surrogates_and_odd_line_ends_are_read(store: clew.Store, log: Log) -> None:
-    log.user("u1", "half \ud83d of it")
-    text = log.path.read_bytes()
-    log.path.write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n") + b"\0\0\0\n\n")
-    assert texts(bring(store, log)) == ["half � of it"]
-
-
-def test_bytes_that_are_no_text_are_replaced_and_listed(store: clew.Store, log: Log) -> None:
-    log.user("u1", "abc")
-    log.path.write_bytes(log.path.read_bytes().replace(b"abc", b"a\xffc"))
-    report = store.import_path(log.path)
-    assert [problem.line for problem in report.problems] == [1]
-    assert texts(store.get(ID)) == ["a�c"]
+@each_row(
+    ("change", "problems", "said"),
+    [
+        (
+            lambda raw: raw.replace(b"\n", b'\n{"parentUuid":"u1","message":{"content":[{"ty', 1),
+            [2],
+            ["abc", "u2"],
+        ),
+        (lambda raw: b"\xef\xbb\xbf" + raw.replace(b"\n", b"\r\n") + b"\0\0\0\n\n", [], ["abc", "u2"]),
+        (lambda raw: raw.replace(b"abc", rb"half \ud83d of it"), [], ["half \ufffd of it", "u2"]),
+        (lambda raw: raw.replace(b"abc", b"a\xffc"), [1], ["a\ufffdc", "u2"]),
+    ],
+    ids=["a record glued to a torn one", "odd line ends", "a lone surrogate", "bytes that are no text"],
+)
+def test_damage_costs_no_more_than_itself(
+    tmp_path: Path, change: Callable[[bytes], bytes], problems: list[int], said: list[str]
+) -> None:
+    with clew.open("memory:") as store:
+        log = Log(tmp_path / f"{SESSION}.jsonl").user("u1", "abc").user("u2", "u2")
+        log.path.write_bytes(change(log.path.read_bytes()))
+        assert [problem.line for problem in store.import_path(log.path).problems] == problems
+        assert texts(store.get(ID)) == said
 
 
 def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> None:
@@ -473,23 +459,6 @@ def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> No
     assert [(event.type, event.data.get("shape", event.data.get("value"))) for event in session.events()] == [
         ("hologram", [1, 2]), ("mood", 7)
     ]  # fmt: skip
-
-
-def test_it_is_known_by_its_content(log: Log, tmp_path: Path) -> None:
-    log.user("u1")
-    assert reader.recognises(log.path, beginning_of(log.path))
-    assert not reader.recognises(tmp_path / "x", b'{"type":"session_meta","payload":{}}\n')
-    assert not reader.recognises(tmp_path / "x", b'{"display":"hi","sessionId":"s"}\n')
-    long = Log(tmp_path / "long.jsonl").user("u1", "x" * 200_000)
-    assert reader.recognises(long.path, beginning_of(long.path))
-
-
-def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
-    log.user("u1")
-    early = "00000000-1111-4222-8333-444455556666"
-    fork = Log(log.path.with_name(f"{early}.jsonl"), sessionId=early, forkedFrom={"sessionId": SESSION})
-    fork.user("f1")
-    assert reader.in_order(reader.files(log.path.parent)) == [log.path, fork.path]
 
 
 class TestConformance(ImporterConformance):
