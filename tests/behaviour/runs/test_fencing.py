@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -11,65 +11,10 @@ from clew.errors import LeaseHeldError, LeaseLostError
 from clew.run import Run
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import assistant, said, say, state, user
+from clew.testing.backend.base import said, say, state, user
 from clew.testing.chain import check_store
+from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, furnish
 from tests.support.rows import each_row, named
-
-WRITES: Final[dict[str, Callable[[Session], Any]]] = {
-    "append": lambda s: s.append(user("x")),
-    "append with a known key": lambda s: s.append(user("a"), user("b"), key="k"),
-    "replace": lambda s: s.replace([user("x")]),
-    "clear": lambda s: s.clear(),
-    "truncate": lambda s: s.truncate(1),
-    "compact": lambda s: s.compact("x"),
-    "set_summary": lambda s: s.set_summary("x"),
-    "rewind": lambda s: s.rewind(0),
-    "undo": lambda s: s.undo(),
-    "redo": lambda s: s.redo(),
-    "checkpoint": lambda s: s.checkpoint("x"),
-    "delete_checkpoint": lambda s: s.delete_checkpoint("c"),
-    "set_var": lambda s: s.set_var("x", 1),
-    "delete_var": lambda s: s.delete_var("v"),
-    "complete": lambda s: s.complete(),
-    "fail": lambda s: s.fail("x"),
-}
-"""What changes the conversation, its status, its checkpoints or its variables."""
-STATUS_ONLY: Final[dict[str, Callable[[Session], Any]]] = {
-    "start": lambda s: s.start(),
-    "close": lambda s: s.close(),
-    "reopen": lambda s: s.reopen(),
-}
-BESIDE: Final[dict[str, Callable[[Session], Any]]] = {
-    "fork": lambda s: s.fork(f"fork of {s.id}"),
-    "annotate": lambda s: s.annotate(0, note="x"),
-    "update": lambda s: s.update(title="x"),
-    "touch": lambda s: s.touch(),
-    "add_alias": lambda s: s.add_alias(f"new alias of {s.id}"),
-    "remove_alias": lambda s: s.remove_alias(f"alias of {s.id}"),
-    "add_event": lambda s: s.add_event("x"),
-    "add_events": lambda s: s.add_events([{"type": "x"}]),
-    "add_usage": lambda s: s.add_usage(input_tokens=1),
-}
-"""What is kept beside the conversation: nobody has to wait for it."""
-READS: Final[dict[str, Callable[[Session], Any]]] = {
-    "messages": lambda s: s.messages(),
-    "entries": lambda s: list(s.entries()),
-    "context": lambda s: s.context(),
-    "info": lambda s: s.info,
-    "head": lambda s: s.head,
-    "summary": lambda s: s.summary,
-    "checkpoints": lambda s: s.checkpoints(),
-    "get_checkpoint": lambda s: s.get_checkpoint("c"),
-    "vars": lambda s: s.vars(),
-    "get_var": lambda s: s.get_var("v"),
-    "tree": lambda s: s.tree(),
-    "lease": lambda s: s.lease,
-    "status_changes": lambda s: s.status_changes(),
-    "events": lambda s: s.events(),
-    "count_events": lambda s: s.count_events(),
-    "usage": lambda s: s.usage(),
-    "usage_records": lambda s: s.usage_records(),
-}
 
 
 def _all_of(session: Session) -> Any:
@@ -79,6 +24,7 @@ def _all_of(session: Session) -> Any:
         session.info,
         session.checkpoints(),
         session.vars(),
+        session.documents(),
         session.events(),
         session.usage(),
         session.status_changes(),
@@ -93,25 +39,13 @@ def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
         work(run)
 
 
-def _prepared(s: Session) -> Session:
-    s.append(user("a"), user("b"), key="k")
-    s.append(assistant("c"))
-    s.set_summary("sum")
-    s.set_summary("other")
-    s.undo()
-    s.checkpoint("c")
-    s.set_var("v", 1)
-    s.add_alias(f"alias of {s.id}")
-    return s
-
-
 class TestFencing:
     """P9: while a lease is held only its holder writes; who lost it is told, and loses no message."""
 
     @pytest.fixture
     def prepare(self, store: Store) -> Callable[[str], Session]:
         """Make a session with something to change of every kind."""
-        return lambda id: _prepared(store.session(id))
+        return lambda id: furnish(store.session(id))
 
     @pytest.fixture
     def prepared(self, prepare: Callable[[str], Session]) -> Session:
@@ -123,7 +57,7 @@ class TestFencing:
         """LeaseHeldError says who works there; nothing is changed."""
         prepared.run(owner="w")
         before = _all_of(prepared)
-        for name, write in (WRITES | STATUS_ONLY).items():
+        for name, write in (CONVERSATION | STATUS_ONLY).items():
             with named(name), pytest.raises(LeaseHeldError) as caught:
                 write(prepared)
 
@@ -172,28 +106,28 @@ class TestFencing:
         for name, read in READS.items():
             assert read(prepared) == read(run), name
 
-    @each_row("name", WRITES)
+    @each_row("name", CONVERSATION)
     def test_a_write_through_the_run_is_taken(self, prepare: Callable[[str], Session], name: str) -> None:
         """It does what it does without a lease."""
-        prepared, write = prepare(name), WRITES[name]
+        prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
         before = _all_of(prepared)
         write(run)
-        unchanged = write is WRITES["append with a known key"]
+        unchanged = write is CONVERSATION["append (known key)"]
 
         assert (_all_of(prepared) == before) == unchanged
 
-    @each_row("name", WRITES)
+    @each_row("name", CONVERSATION)
     def test_a_write_that_is_asked_for_by_name_is_taken(
         self, prepare: Callable[[str], Session], name: str
     ) -> None:
         """`outside_lease()`: whoever holds a lease; it is not taken away, unless the run is ended."""
-        prepared, write = prepare(name), WRITES[name]
+        prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
         before = _all_of(prepared)
         write(prepared.outside_lease())
-        assert (_all_of(prepared) == before) == (write is WRITES["append with a known key"])
-        if write in (WRITES["complete"], WRITES["fail"]):
+        assert (_all_of(prepared) == before) == (write is CONVERSATION["append (known key)"])
+        if write in (CONVERSATION["complete"], CONVERSATION["fail"]):
             assert prepared.lease is None
             with pytest.raises(LeaseLostError):
                 say(run, "d")
@@ -231,12 +165,12 @@ class TestFencing:
         else:
             prepared.outside_lease().complete()
         before = _all_of(prepared)
-        now = (2, "thief") if taken == "stolen" else (1, None)
-        for name, write in (WRITES | BESIDE).items():
+        now = (3, "thief") if taken == "stolen" else (2, None)
+        for name, write in (CONVERSATION | BESIDE).items():
             with named(name), pytest.raises(LeaseLostError) as caught:
                 write(run)
 
-            assert (caught.value.session, caught.value.epoch) == ("s", 1), name
+            assert (caught.value.session, caught.value.epoch) == ("s", 2), name
             assert (caught.value.current_epoch, caught.value.owner) == now, name
             assert _all_of(prepared) == before, name
 

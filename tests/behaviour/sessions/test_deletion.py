@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,40 +12,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, state, user
 from clew.testing.chain import check_store
+from tests.behaviour.calls import READS, WRITES
 from tests.support.rows import named
-
-USES: dict[str, Callable[[Session], Any]] = {
-    "info": lambda s: s.info,
-    "head": lambda s: s.head,
-    "summary": lambda s: s.summary,
-    "update": lambda s: s.update(title="x"),
-    "touch": lambda s: s.touch(),
-    "add_alias": lambda s: s.add_alias("x"),
-    "remove_alias": lambda s: s.remove_alias("x"),
-    "append": lambda s: s.append(user("x")),
-    "replace": lambda s: s.replace([user("x")]),
-    "clear": lambda s: s.clear(),
-    "truncate": lambda s: s.truncate(0),
-    "compact": lambda s: s.compact("x"),
-    "set_summary": lambda s: s.set_summary("x"),
-    "annotate": lambda s: s.annotate(0, note=1),
-    "messages": lambda s: s.messages(),
-    "entries": lambda s: list(s.entries()),
-    "context": lambda s: s.context(),
-    "checkpoint": lambda s: s.checkpoint("x"),
-    "checkpoints": lambda s: s.checkpoints(),
-    "get_checkpoint": lambda s: s.get_checkpoint("c"),
-    "delete_checkpoint": lambda s: s.delete_checkpoint("c"),
-    "rewind": lambda s: s.rewind(0),
-    "undo": lambda s: s.undo(),
-    "redo": lambda s: s.redo(),
-    "fork": lambda s: s.fork(),
-    "tree": lambda s: s.tree(),
-    "set_var": lambda s: s.set_var("v", 1),
-    "get_var": lambda s: s.get_var("v"),
-    "vars": lambda s: s.vars(),
-    "delete_var": lambda s: s.delete_var("v"),
-}
 
 
 class TestDeletion:
@@ -171,7 +138,7 @@ class TestDeletion:
         s.checkpoint("c")
         store.delete("s", purge=how != "deleted")
         new = store.create("s") if how == "re-created" else None
-        for name, use in USES.items():
+        for name, use in (READS | WRITES).items():
             with named(name), pytest.raises(SessionDeletedError) as caught:
                 use(s)
             assert caught.value.session == "s", name
