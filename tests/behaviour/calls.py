@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clew.session import Session
-from clew.testing.backend.base import assistant, user
+from clew.testing.backend.base import assistant, state, user
 
 Use = Callable[[Session], Any]
 
@@ -25,6 +25,21 @@ def furnish(s: Session) -> Session:
     with s.run() as run:
         run.checkpoint()
     return s
+
+
+def everything(session: Session) -> Any:
+    """Everything that a write could have changed."""
+    return (
+        state(session),
+        session.info,
+        session.checkpoints(),
+        session.vars(),
+        session.documents(),
+        session.events(),
+        session.usage_records(),
+        session.status_changes(),
+        [dict(entry.annotations) for entry in session.entries()],
+    )
 
 
 def _turn(s: Session) -> None:

@@ -11,25 +11,10 @@ from clew.errors import LeaseHeldError, LeaseLostError
 from clew.run import Run
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, say, state, user
+from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_store
-from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, furnish
+from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, everything, furnish
 from tests.support.rows import each_row, named
-
-
-def _all_of(session: Session) -> Any:
-    """Everything that a write could have changed."""
-    return (
-        state(session),
-        session.info,
-        session.checkpoints(),
-        session.vars(),
-        session.documents(),
-        session.events(),
-        session.usage(),
-        session.status_changes(),
-        [dict(entry.annotations) for entry in session.entries()],
-    )
 
 
 def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
@@ -56,13 +41,13 @@ class TestFencing:
     def test_a_write_from_outside_is_refused(self, prepared: Session) -> None:
         """LeaseHeldError says who works there; nothing is changed."""
         prepared.run(owner="w")
-        before = _all_of(prepared)
+        before = everything(prepared)
         for name, write in (CONVERSATION | STATUS_ONLY).items():
             with named(name), pytest.raises(LeaseHeldError) as caught:
                 write(prepared)
 
             assert (caught.value.session, caught.value.owner) == ("s", "w"), name
-            assert _all_of(prepared) == before, name
+            assert everything(prepared) == before, name
 
     def test_an_append_from_outside_that_nobody_waits_for_is_refused_too(
         self, store: Store, s: Session
@@ -83,9 +68,9 @@ class TestFencing:
         """From outside; the lease is not touched."""
         prepared = prepare(name)
         run = prepared.run()
-        lease, before = prepared.lease, _all_of(prepared)
+        lease, before = prepared.lease, everything(prepared)
         BESIDE[name](prepared)
-        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
+        assert everything(prepared) != before or store.find(f"fork of {name}") is not None
         assert prepared.lease == lease
         say(run, "d")
 
@@ -96,9 +81,9 @@ class TestFencing:
         """As everybody."""
         prepared = prepare(name)
         run = prepared.run()
-        before = _all_of(prepared)
+        before = everything(prepared)
         BESIDE[name](run)
-        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
+        assert everything(prepared) != before or store.find(f"fork of {name}") is not None
 
     def test_everybody_may_read(self, prepared: Session) -> None:
         """From outside and through the run: the same."""
@@ -111,11 +96,11 @@ class TestFencing:
         """It does what it does without a lease."""
         prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
-        before = _all_of(prepared)
+        before = everything(prepared)
         write(run)
         unchanged = write is CONVERSATION["append (known key)"]
 
-        assert (_all_of(prepared) == before) == unchanged
+        assert (everything(prepared) == before) == unchanged
 
     @each_row("name", CONVERSATION)
     def test_a_write_that_is_asked_for_by_name_is_taken(
@@ -124,9 +109,9 @@ class TestFencing:
         """`outside_lease()`: whoever holds a lease; it is not taken away, unless the run is ended."""
         prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
-        before = _all_of(prepared)
+        before = everything(prepared)
         write(prepared.outside_lease())
-        assert (_all_of(prepared) == before) == (write is CONVERSATION["append (known key)"])
+        assert (everything(prepared) == before) == (write is CONVERSATION["append (known key)"])
         if write in (CONVERSATION["complete"], CONVERSATION["fail"]):
             assert prepared.lease is None
             with pytest.raises(LeaseLostError):
@@ -164,7 +149,7 @@ class TestFencing:
             prepared.run(owner="thief", steal=True)
         else:
             prepared.outside_lease().complete()
-        before = _all_of(prepared)
+        before = everything(prepared)
         now = (3, "thief") if taken == "stolen" else (2, None)
         for name, write in (CONVERSATION | BESIDE).items():
             with named(name), pytest.raises(LeaseLostError) as caught:
@@ -172,16 +157,16 @@ class TestFencing:
 
             assert (caught.value.session, caught.value.epoch) == ("s", 2), name
             assert (caught.value.current_epoch, caught.value.owner) == now, name
-            assert _all_of(prepared) == before, name
+            assert everything(prepared) == before, name
 
     def test_a_run_that_lost_its_lease_sets_no_checkpoint_to_resume_from(self, prepared: Session) -> None:
         """F-24: `run.checkpoint` is a write as any other."""
         run = prepared.run()
         prepared.run(steal=True)
-        before = _all_of(prepared)
+        before = everything(prepared)
         with pytest.raises(LeaseLostError):
             run.checkpoint(iteration=1)
-        assert _all_of(prepared) == before
+        assert everything(prepared) == before
 
     def test_a_run_that_lost_its_lease_may_still_read(self, prepared: Session) -> None:
         """What is there now, as everybody."""

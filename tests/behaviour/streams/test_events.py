@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.errors import InvalidError, InvalidQueryError, KeyReusedError, LeaseLostError, SessionDeletedError
+from clew.errors import InvalidError, InvalidQueryError, KeyReusedError
 from clew.model import Event, EventCounts, Retention, utc
 from clew.session import Session
 from clew.store import Store
@@ -311,43 +311,6 @@ class TestEvents:
         s.add_events([{"type": "e"}] * 30)
 
         assert s.count_events().kept == 30
-
-    # -- leases, deletion
-
-    def test_a_lease_of_somebody_else_does_not_stop_events(self, store: Store, s: Session) -> None:
-        """They are beside the conversation: whoever watches a run may write down what it sees."""
-        with s.run(owner="worker") as run:
-            store.get("s").add_event("seen")
-            run.add_event("done")
-
-        assert types(s.events()) == ["seen", "done"]
-
-    def test_a_worker_that_lost_its_lease_adds_no_events(self, s: Session) -> None:
-        """P9: on its next write, whatever it knows about it."""
-        run = s.run(owner="slow")
-        thief = s.run(owner="fast", steal=True)
-        with pytest.raises(LeaseLostError):
-            run.add_event("late")
-        with pytest.raises(LeaseLostError):
-            run.add_events([{"type": "late"}])
-        thief.add_event("mine")
-        thief.complete()
-
-        assert types(s.events()) == ["mine"]
-
-    def test_a_deleted_session_takes_no_events(self, store: Store, s: Session) -> None:
-        """In the trash they are kept with it; after a purge they are gone."""
-        s.add_event("e", id="1")
-        store.delete("s")
-        for call in (lambda: s.add_event("f"), s.events, s.count_events):
-            with pytest.raises(SessionDeletedError):
-                call()
-        assert types(store.restore_deleted("s").events()) == ["e"]
-
-        store.delete("s", purge=True)
-        again = store.create("s")
-        assert again.events() == []
-        assert again.add_event("e", "other data", id="1").cursor == 1
 
     def test_a_query_error_is_one(self, s: Session) -> None:
         """A limit that means nothing is an error of the query."""

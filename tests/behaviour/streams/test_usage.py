@@ -14,8 +14,6 @@ from clew.errors import (
     EntryNotFoundError,
     InvalidError,
     KeyReusedError,
-    LeaseLostError,
-    SessionDeletedError,
 )
 from clew.model import Usage, UsageTotals, utc
 from clew.model.source import SourceSession, SourceUsage
@@ -234,41 +232,7 @@ class TestUsage:
         with pytest.raises(KeyReusedError):
             s.add_usage(entry=second, id="1")
 
-    # -- leases, deletion
-
-    def test_a_lease_of_somebody_else_does_not_stop_usage(self, store: Store, s: Session) -> None:
-        """What was spent is written down, whoever works on the conversation."""
-        with s.run(owner="worker") as run:
-            store.get("s").add_usage(input_tokens=1)
-            run.add_usage(input_tokens=2)
-
-        assert s.usage().input_tokens == 3
-
-    def test_a_worker_that_lost_its_lease_adds_no_usage(self, s: Session) -> None:
-        """P9: under its lease; without one it may still say what it spent."""
-        run = s.run(owner="slow")
-        thief = s.run(owner="fast", steal=True)
-        with pytest.raises(LeaseLostError):
-            run.add_usage(input_tokens=1)
-        assert s.usage().calls == 0
-        s.add_usage(input_tokens=1)
-        thief.complete()
-
-        assert s.usage().input_tokens == 1
-
-    def test_a_deleted_session_takes_no_usage(self, store: Store, s: Session) -> None:
-        """In the trash it is kept with it; after a purge it is gone."""
-        s.add_usage(input_tokens=5, id="1")
-        store.delete("s")
-        for call in (lambda: s.add_usage(), s.usage, s.usage_records):
-            with pytest.raises(SessionDeletedError):
-                call()
-        assert store.restore_deleted("s").usage().input_tokens == 5
-
-        store.delete("s", purge=True)
-        again = store.create("s")
-        assert again.usage() == UsageTotals()
-        assert again.add_usage(input_tokens=6, id="1").number == 1
+    # -- deletion
 
     def test_usage_of_an_entry_that_was_purged_stays(self, store: Store, s: Session) -> None:
         """The money is spent; only the entry is not there to be named any more."""
