@@ -14,7 +14,6 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
 from clew.testing.chain import check_chain
-from tests.behaviour.rows import each_session
 from tests.support.rows import each_row
 from tests.support.storage import Watched
 
@@ -46,26 +45,6 @@ class TestHistory:
         every: list[dict[str, Any]] = [{}, {"last": 3}, {"before": 4}, {"after": 6}, middle]
         for options in every:
             assert ten.messages(**options, newest_first=True) == ten.messages(**options)[::-1]
-
-    @each_session("kind", ["position", "entry", "id", "head", "checkpoint", "name"])
-    def test_a_point_may_be_given_in_every_way(self, s: Session, kind: str) -> None:
-        """A position, an entry, its id, a head, a checkpoint, its name: all the same place."""
-        say(s, "0", "1", "2")
-        checkpoint = s.checkpoint("here")
-        (entry,) = list(s.entries(last=1))
-        say(s, "3", "4")
-        points: dict[str, Any] = {
-            "position": 2,
-            "entry": entry,
-            "id": entry.id,
-            "head": checkpoint.head,
-            "checkpoint": checkpoint,
-            "name": "here",
-        }
-
-        assert texts(s.messages(after=points[kind])) == ["3", "4"]
-        assert texts(s.messages(before=points[kind])) == ["0", "1"]
-        assert [entry.position for entry in s.entries(after=points[kind])] == [3, 4]
 
     def test_the_empty_beginning_is_a_point(self, ten: Session) -> None:
         """After it lies everything, before it nothing."""

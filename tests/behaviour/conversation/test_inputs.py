@@ -7,9 +7,11 @@ import datetime as dt
 import decimal
 import enum
 import json
+import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,8 +23,10 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.calls import everything
 from tests.behaviour.rows import each_session
-from tests.support.rows import each_row
+from tests.behaviour.values import BAD_IDS
+from tests.support.rows import each_row, named
 
 NESTED = 200
 """Levels of lists and objects that a message may have."""
@@ -66,6 +70,9 @@ NOT_JSON: dict[str, Any] = {
     "str subclass": type("Text", (str,), {})("x"),
     "key that is no text": {1: 2},
 }
+NOT_JSON_BESIDE: list[Any] = [
+    float("nan"), float("inf"), b"x", {1}, 1j, {1: 2}, {"a": object()}, "\ud800", [("a",)]
+]  # fmt: skip
 REFUSED_TEXTS = {
     "NaN": '{"a":NaN}',
     "Infinity": '{"a":Infinity}',
@@ -319,7 +326,62 @@ class TestInputs:
         s.undo()
         assert s.messages()[0] == original
 
+    @each_row("value", NOT_JSON_BESIDE, ids=ascii)
+    def test_what_is_no_json_is_refused_beside_messages_too(self, store: Store, value: Any) -> None:
+        """I-01, I-04, I-13: nothing of it is kept."""
+        s = store.session(ascii(value))
+        say(s, "a")
+        calls: dict[str, Callable[[], object]] = {
+            "annotation": lambda: s.annotate(0, note=value),
+            "checkpoint": lambda: s.checkpoint("c", state=value),
+            "event": lambda: s.add_event("e", value),
+            "metadata": lambda: s.update(metadata={"m": value}),
+            "request": lambda: s.start(value),
+            "request of a run": lambda: s.run(value),
+            "response": lambda: s.complete(value),
+            "variable": lambda: s.set_var("v", value),
+        }
+        before = everything(s)
+        for what, call in calls.items():
+            with named(what), pytest.raises(InvalidError):
+                call()
+
+        assert everything(s) == before
+
     # -- names that cannot be names
+
+    @each_row("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
+    def test_every_name_obeys_the_rules_of_ids(self, store: Store, bad: Any) -> None:
+        """I-10, I-11: that of a thing that is made, too; the error names the parameter."""
+        s = store.session("named")
+        s.append(user("a"), key="ü" * 256)
+        calls: dict[str, Callable[[], object]] = {
+            "alias": lambda: s.add_alias(bad),
+            "checkpoint": lambda: s.checkpoint(bad),
+            "document": lambda: s.set_document(bad, b""),
+            "type": lambda: s.add_event(bad),
+        }
+        optional: dict[str, Callable[[], object]] = {
+            "id": lambda: s.add_event("e", id=bad),
+            "key": lambda: s.append(user("b"), key=bad),
+            "key, not waited for": lambda: s.append_nowait(user("b"), key=bad),
+            "label": lambda: s.annotate(0, label=bad),
+            "owner": lambda: s.run(owner=bad),
+            "session": lambda: s.fork(bad),
+            "task": lambda: s.start(task=bad),
+            "task of a run": lambda: s.run(task=bad),
+        }
+        for name in ("model", "vendor", "endpoint", "source", "id"):
+            optional[f"{name} of a call"] = partial(s.add_usage, **{name: bad})
+        if bad != "":
+            calls["stream"] = lambda: s.add_event("e", stream=bad)
+        before = everything(s)
+        for what, call in (calls if bad is None else calls | optional).items():
+            with named(what), pytest.raises(InvalidError, match=re.split(r"\W", what)[0]):
+                call()
+        store.flush()
+
+        assert everything(s) == before
 
     @each_session("name", ["\ud800", "a\0b", "", "x" * 513], ids=["surrogate", "NUL", "empty", "513 bytes"])
     def test_a_name_that_nothing_can_have_is_refused(self, s: Session, name: str) -> None:

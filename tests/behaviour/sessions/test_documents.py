@@ -91,12 +91,6 @@ class TestDocuments:
         assert s.get_document("d") == b"mine"
         assert other.get_document("d") == b"theirs"
 
-    @each_row("name", ["", "a\0b", "x" * 513, "\ud800"])
-    def test_what_is_no_name_is_refused(self, s: Session, name: str) -> None:
-        """I-10: names obey the rules of ids."""
-        with pytest.raises(InvalidError):
-            s.set_document(name, b"")
-
     def test_what_is_no_bytes_is_refused(self, s: Session) -> None:
         """Text has many encodings: the caller chooses."""
         with pytest.raises(InvalidError, match="str"):

@@ -15,7 +15,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
 from tests.behaviour.rows import each_session
-from tests.behaviour.values import BAD_IDS, VALUES
+from tests.behaviour.values import VALUES
 from tests.support.rows import each_row
 from tests.support.storage import Watched
 
@@ -221,28 +221,6 @@ class TestEvents:
         """One mapping is not a batch."""
         with pytest.raises(InvalidError, match=type(given).__name__):
             s.add_events(given)
-
-    @each_row("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
-    def test_texts_of_events_obey_the_rules_of_ids(self, s: Session, bad: Any) -> None:
-        """Type, stream and id; only a stream may be empty, and only an id None."""
-        with pytest.raises(InvalidError, match="type"):
-            s.add_event(bad)
-        if bad != "":
-            with pytest.raises(InvalidError, match="stream"):
-                s.add_event("e", stream=bad)
-        if bad is not None:
-            with pytest.raises(InvalidError, match="id"):
-                s.add_event("e", id=bad)
-
-        assert s.events() == []
-
-    @each_row("data", [float("inf"), {1: 2}, {"a": {1}}, "\ud800", b"x"], ids=repr)
-    def test_data_that_is_no_json_is_refused(self, s: Session, data: Any) -> None:
-        """I-01, I-04, I-13: with the path of the value; nothing is written."""
-        with pytest.raises(InvalidError, match="data"):
-            s.add_event("e", data)
-
-        assert s.events() == []
 
     # -- the cap
 
