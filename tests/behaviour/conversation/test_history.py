@@ -14,7 +14,6 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
 from clew.testing.chain import check_chain
-from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -67,21 +66,6 @@ class TestHistory:
                 assert caught.value.session == "s"
                 with pytest.raises(EntryNotFoundError):
                     call(after=point)
-
-    @each_row("last", [2**31, 2**63 - 1, 2**63, 2**80])
-    def test_a_large_last_means_all(self, ten: Session, last: int) -> None:
-        """Whatever numbers a database can count to."""
-        assert len(ten.messages(last=last)) == 10
-        assert len(list(ten.entries(last=last))) == 10
-        assert ten.truncate(keep_last=last) is None
-
-    @each_row("last", [-1, True, 1.5, "3"], ids=repr)
-    def test_a_bad_last_is_refused(self, ten: Session, last: Any) -> None:
-        """InvalidQueryError, the same on every backend."""
-        with pytest.raises(InvalidQueryError):
-            ten.messages(last=last)
-        with pytest.raises(InvalidQueryError):
-            list(ten.entries(last=last))
 
     def test_what_comes_out_is_the_callers(self, ten: Session) -> None:
         """I-14: changing it changes nothing stored, nor what the next caller gets."""

@@ -18,14 +18,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidEntryError, InvalidError
+from clew.errors import (
+    CheckpointNotFoundError,
+    EntryNotFoundError,
+    InvalidEntryError,
+    InvalidError,
+    InvalidQueryError,
+)
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, say, user
+from clew.testing.backend.base import said, say, texts, user
 from clew.testing.chain import check_chain
 from tests.behaviour.calls import everything
 from tests.behaviour.rows import each_session
-from tests.behaviour.values import BAD_IDS
+from tests.behaviour.values import BAD_IDS, VALUES
+from tests.behaviour.views import run_of
 from tests.support.rows import each_row, named
 
 NESTED = 200
@@ -73,6 +80,19 @@ NOT_JSON: dict[str, Any] = {
 NOT_JSON_BESIDE: list[Any] = [
     float("nan"), float("inf"), b"x", {1}, 1j, {1: 2}, {"a": object()}, "\ud800", [("a",)]
 ]  # fmt: skip
+PLACES: dict[str, tuple[Callable[[Session, Any], object], Callable[[Session], Any]]] = {
+    "annotation": (
+        lambda s, value: s.annotate(0, note=value),
+        lambda s: next(s.entries()).annotations.get("note"),
+    ),
+    "checkpoint": (lambda s, value: s.checkpoint("c", state=value), lambda s: s.get_checkpoint("c").state),
+    "event": (lambda s, value: s.add_event("e", value), lambda s: s.events()[-1].data),
+    "metadata": (lambda s, value: s.update(metadata={"m": value}), lambda s: s.info.metadata["m"]),
+    "request": (lambda s, value: s.start(value), lambda s: run_of(s).request),
+    "response": (lambda s, value: s.complete(value), lambda s: run_of(s).response),
+    "variable": (lambda s, value: s.set_var("v", value), lambda s: s.get_var("v", "default")),
+}
+"""Where JSON is kept beside the messages: how it gets there, and how it is read."""
 REFUSED_TEXTS = {
     "NaN": '{"a":NaN}',
     "Infinity": '{"a":Infinity}',
@@ -326,27 +346,93 @@ class TestInputs:
         s.undo()
         assert s.messages()[0] == original
 
-    @each_row("value", NOT_JSON_BESIDE, ids=ascii)
-    def test_what_is_no_json_is_refused_beside_messages_too(self, store: Store, value: Any) -> None:
-        """I-01, I-04, I-13: nothing of it is kept."""
-        s = store.session(ascii(value))
+    # -- beside the conversation
+
+    @each_session("value", VALUES, ids=repr)
+    def test_any_json_comes_back_as_itself(self, s: Session, value: Any) -> None:
+        """P17, I-03, I-06: of every type, wherever it is kept."""
         say(s, "a")
-        calls: dict[str, Callable[[], object]] = {
-            "annotation": lambda: s.annotate(0, note=value),
-            "checkpoint": lambda: s.checkpoint("c", state=value),
-            "event": lambda: s.add_event("e", value),
-            "metadata": lambda: s.update(metadata={"m": value}),
-            "request": lambda: s.start(value),
-            "request of a run": lambda: s.run(value),
-            "response": lambda: s.complete(value),
-            "variable": lambda: s.set_var("v", value),
-        }
+        for what, (put, get) in PLACES.items():
+            put(s, value)
+            assert repr(get(s)) == repr(value), what
+
+    @each_session("what", PLACES)
+    def test_what_is_kept_is_a_copy(self, s: Session, what: str) -> None:
+        """I-14: whatever the caller does to what it gave or got changes nothing."""
+        say(s, "a")
+        put, get = PLACES[what]
+        given = {"k": ["v"]}
+        put(s, given)
+        given["k"].append("w")
+        get(s)["k"].append("x")
+
+        assert get(s) == {"k": ["v"]}
+        assert said(s) == ["a"]
+
+    @each_session("value", NOT_JSON_BESIDE, ids=ascii)
+    def test_what_is_no_json_is_refused_beside_messages_too(self, s: Session, value: Any) -> None:
+        """I-01, I-04, I-13: nothing of it is kept."""
+        say(s, "a")
         before = everything(s)
-        for what, call in calls.items():
+        for what, (put, _) in PLACES.items():
             with named(what), pytest.raises(InvalidError):
-                call()
+                put(s, value)
+        with pytest.raises(InvalidError):
+            s.run(value)
 
         assert everything(s) == before
+
+    # -- numbers
+
+    @each_session("bad", [-1, 0, True, 1.5, "3", -(2**80), None], ids=repr)
+    def test_a_number_that_means_nothing_is_refused(self, store: Store, s: Session, bad: Any) -> None:
+        """I-25: the error names the parameter and the value, and nothing is changed."""
+        say(s, "a", "b")
+        from_one: dict[str, Callable[[], object]] = {
+            "limit": lambda: store.list(limit=bad),
+            "limit of events": lambda: s.events(limit=bad),
+            "limit of removals": lambda: store.removals(limit=bad),
+            "limit of usage": lambda: s.usage_records(limit=bad),
+            "max_messages": lambda: s.context(max_messages=bad),
+            "max_tokens": lambda: s.context(max_tokens=bad),
+        }
+        from_nought: dict[str, Callable[[], object]] = {
+            "after": lambda: s.events(after=bad),
+            "after a call": lambda: s.usage_records(after=bad),
+            "last": lambda: s.messages(last=bad),
+            "last entries": lambda: list(s.entries(last=bad)),
+        }
+        changes: dict[str, Callable[[], object]] = {
+            "keep_last": lambda: s.truncate(bad),
+            "limit of documents": lambda: s.documents(limit=bad),
+            "tokens": lambda: s.compact("short", tokens=bad),
+            "user_turns": lambda: s.replace([user("x")], user_turns=bad),
+        }
+        calls = from_one if bad == 0 else from_one | from_nought | changes
+        if bad is None:  # the others mean then that there is no limit
+            needed = ("limit", "limit of events", "limit of removals", "limit of usage", "keep_last")
+            calls = {what: calls[what] for what in needed}
+        before = everything(s)
+        for what, call in calls.items():
+            error = InvalidError if what in changes else InvalidQueryError
+            with named(what), pytest.raises(error, match=what.split()[0]) as caught:
+                call()
+            assert repr(bad) in str(caught.value) or type(bad).__name__ in str(caught.value), what
+
+        assert everything(s) == before
+
+    @each_session("large", [2**31, 2**63 - 1, 2**63, 2**80])
+    def test_a_number_beyond_all_means_all(self, store: Store, s: Session, large: int) -> None:
+        """Whatever numbers a database can count to; a count that is kept is refused beyond them."""
+        say(s, "a", "b")
+        assert s.id in [info.id for info in store.list(limit=large)]
+        assert said(s) == texts(s.messages(last=large)) == texts(s.context(max_messages=large))
+        assert len(list(s.entries(last=large))) == 2
+        assert s.truncate(keep_last=large) is None
+        if large >= 2**63:
+            with pytest.raises(InvalidError):
+                s.replace([user("x")], user_turns=large)
+        assert said(s) == ["a", "b"]
 
     # -- names that cannot be names
 

@@ -208,19 +208,6 @@ class TestListing:
                 continue
             assert len(page) == (1 if moment > 0 else 0)
 
-    @each_row("limit", [2**31, 2**63 - 1, 2**63, 2**80])
-    def test_a_large_limit_means_all(self, store: Store, limit: int) -> None:
-        """Whatever numbers a database can count to."""
-        store.session("a")
-
-        assert _ids(store.list(limit=limit)) == ["a"]
-
-    @each_row("limit", [0, -1, True, 1.5, "5", None], ids=repr)
-    def test_a_bad_limit_is_refused(self, store: Store, limit: Any) -> None:
-        """It is a number from 1 on."""
-        with pytest.raises(InvalidQueryError):
-            store.list(limit=limit)
-
     # -- filters
 
     def test_sessions_are_found_by_tag(self, store: Store) -> None:
