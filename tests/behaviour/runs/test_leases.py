@@ -12,7 +12,6 @@ import pytest
 from clew.backends.contract import Backend
 from clew.errors import (
     InvalidError,
-    InvalidTransitionError,
     LeaseHeldError,
     LeaseLostError,
     SessionDeletedError,
@@ -252,16 +251,6 @@ class TestLeases:
             say(s, "b")
         run.fail("enough")
         assert status_of(s) == ("failed", "enough")
-
-    def test_no_run_starts_on_a_closed_session(self, s: Session) -> None:
-        """Not even a stolen one; `reopen` lets it."""
-        s.close()
-        for steal in (False, True):
-            with pytest.raises(InvalidTransitionError):
-                s.run(steal=steal)
-        s.reopen()
-        with s.run() as run:
-            assert run.epoch == 1
 
     # -- deleting
 

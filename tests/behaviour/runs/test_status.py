@@ -130,7 +130,7 @@ class TestStatus:
         """InvalidTransitionError names both; nothing is changed, and nothing is noted."""
         s.close()
         info, known = s.info, s.status_changes()
-        for start in (s.start, s.run):
+        for start in (s.start, s.run, lambda: s.run(steal=True)):
             with pytest.raises(InvalidTransitionError) as caught:
                 start()
             assert (caught.value.session, caught.value.was, caught.value.wanted) == ("s", "closed", "running")

@@ -23,7 +23,7 @@ from clew.model import Retention
 from clew.run import Run
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, user
+from clew.testing.backend.base import said, say, user
 from tests.behaviour import calls
 
 Call = Callable[[Store, Session, Path], object]
@@ -316,45 +316,52 @@ class TestTransactionScope:
 
             furnished.read(lambda _, call=call, run=run: call(furnished, run, tmp_path))  # type: ignore[misc]
 
-    @pytest.mark.parametrize("name", ["flush", "close", "vacuum", "append_nowait", "purge", "maintain"])
+    @pytest.mark.parametrize(
+        "name", ["append", "append_nowait", "close", "flush", "maintain", "purge", "vacuum"]
+    )
     def test_the_store_outside_does_not_wait_for_the_transaction_it_is_called_in(
         self, store: Store, name: str
     ) -> None:
         """That would be for ever."""
         s = store.session("s")
-        calls: dict[str, Callable[[], object]] = {
-            "flush": store.flush,
-            "close": store.close,
-            "vacuum": store.vacuum,
+        outside: dict[str, Callable[[], object]] = {
+            "append": lambda: s.append(user("never")),
             "append_nowait": lambda: s.append_nowait(user("never")),
-            "purge": lambda: store.delete("s", purge=True),
+            "close": store.close,
+            "flush": store.flush,
             "maintain": store.maintain,
+            "purge": lambda: store.delete("s", purge=True),
+            "vacuum": store.vacuum,
         }
-        ended = threading.Event()
+        refusals: list[str] = []
 
         def attempt() -> None:
-            with suppress(InvalidError):
-                store.transact(lambda _: calls[name]())
-                return
-            ended.set()
+            try:
+                store.transact(lambda _: outside[name]())
+            except InvalidError as refusal:
+                refusals.append(str(refusal))
 
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join()
 
-        assert ended.is_set(), "it was not refused"
-        assert said(store.get("s")) == []
+        assert len(refusals) == 1, "it was not refused"
+        assert name != "append" or "wait for itself" in refusals[0]
+        say(s, "after")
+        assert said(s) == ["after"]
 
-    def test_handles_end_with_a_transaction_that_failed(self, store: Store) -> None:
-        """What they would read or write is undone."""
+    @pytest.mark.parametrize("how", ["transact", "read", "transact that failed"])
+    def test_handles_end_with_what_they_were_given_in(self, store: Store, s: Session, how: str) -> None:
+        """What they would read may be undone, and a late write must not look like one that happened."""
         kept: list[Session] = []
 
-        def work(tx: Store) -> None:
-            kept.append(tx.session("s"))
-            raise ZeroDivisionError
+        def work(inside: Store) -> None:
+            kept.append(inside.session("s"))
+            if how == "transact that failed":
+                raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            store.transact(work)
+        with suppress(ZeroDivisionError):
+            store.read(work) if how == "read" else store.transact(work)
 
         with pytest.raises(InvalidError, match="over"):
             kept[0].messages()
