@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -15,6 +15,9 @@ from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_store
 from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, everything, furnish
 from tests.support.rows import each_row, named
+
+OF_INFO: Final = {"add_alias", "remove_alias", "touch", "update"}
+"""Calls beside the conversation that change what is known of the session."""
 
 
 def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
@@ -62,32 +65,26 @@ class TestFencing:
         assert said(s) == ["a"]
 
     @each_row("name", BESIDE)
+    @each_row("by", ["a stranger", "the run"])
     def test_a_write_beside_the_conversation_is_taken(
-        self, store: Store, prepare: Callable[[str], Session], name: str
+        self, store: Store, prepare: Callable[[str], Session], name: str, by: str
     ) -> None:
-        """From outside; the lease is not touched."""
-        prepared = prepare(name)
+        """From whomever; neither the lease nor the conversation is touched, and it is no activity."""
+        prepared = prepare(f"{name} by {by}")
         run = prepared.run()
-        lease, before = prepared.lease, everything(prepared)
-        BESIDE[name](prepared)
-        assert everything(prepared) != before or store.find(f"fork of {name}") is not None
-        assert prepared.lease == lease
+        lease, info, messages, before = prepared.lease, prepared.info, said(prepared), everything(prepared)
+        BESIDE[name](prepared if by == "a stranger" else run)
+        assert everything(prepared) != before or store.find(f"fork of {prepared.id}") is not None
+        assert (prepared.lease, said(prepared)) == (lease, messages)
+        assert (prepared.info != info) == (name in OF_INFO)
         say(run, "d")
 
-    @each_row("name", BESIDE)
-    def test_a_run_may_write_beside_the_conversation(
-        self, store: Store, prepare: Callable[[str], Session], name: str
-    ) -> None:
-        """As everybody."""
-        prepared = prepare(name)
-        run = prepared.run()
-        before = everything(prepared)
-        BESIDE[name](run)
-        assert everything(prepared) != before or store.find(f"fork of {name}") is not None
-
     def test_everybody_may_read(self, prepared: Session) -> None:
-        """From outside and through the run: the same."""
+        """From outside and through the run the same, also when the run has lost its lease."""
         run = prepared.run()
+        for name, read in READS.items():
+            assert read(prepared) == read(run), name
+        prepared.run(steal=True)
         for name, read in READS.items():
             assert read(prepared) == read(run), name
 
@@ -158,22 +155,6 @@ class TestFencing:
             assert (caught.value.session, caught.value.epoch) == ("s", 2), name
             assert (caught.value.current_epoch, caught.value.owner) == now, name
             assert everything(prepared) == before, name
-
-    def test_a_run_that_lost_its_lease_sets_no_checkpoint_to_resume_from(self, prepared: Session) -> None:
-        """F-24: `run.checkpoint` is a write as any other."""
-        run = prepared.run()
-        prepared.run(steal=True)
-        before = everything(prepared)
-        with pytest.raises(LeaseLostError):
-            run.checkpoint(iteration=1)
-        assert everything(prepared) == before
-
-    def test_a_run_that_lost_its_lease_may_still_read(self, prepared: Session) -> None:
-        """What is there now, as everybody."""
-        run = prepared.run()
-        prepared.run(steal=True)
-        for name, read in READS.items():
-            assert read(run) == read(prepared), name
 
     def test_what_was_not_written_comes_back(self, store: Store, s: Session) -> None:
         """F-24: the messages of the append, so that they can go into a fork."""

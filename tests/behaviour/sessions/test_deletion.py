@@ -167,14 +167,6 @@ class TestDeletion:
         assert (totals.sessions, totals.deleted, totals.entries, totals.messages, totals.bytes) == (0,) * 5
         assert store.create("alias").info.aliases == ()
 
-    def test_a_session_in_the_trash_can_be_purged(self, store: Store, s: Session) -> None:
-        """Also when nothing else has its id."""
-        say(s, "a")
-        store.delete("s")
-
-        assert store.delete("s", purge=True) is True
-        assert store.stats().entries == 0
-
     def test_what_is_in_the_trash_is_found_by_its_alias(self, store: Store, s: Session) -> None:
         """To come back, and to be purged; whoever is in use under the alias by then is not touched."""
         say(s, "a")

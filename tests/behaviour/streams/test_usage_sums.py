@@ -15,7 +15,7 @@ from clew.errors import InvalidQueryError
 from clew.model import UsageTotals, utc
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, say, user
+from clew.testing.backend.base import user
 from tests.behaviour.streams.test_usage import MODEL, NOON, OTHER, TOKENS
 from tests.support.rows import each_row
 from tests.support.storage import Watched
@@ -289,15 +289,6 @@ class TestUsageSums:
         by_branch = inputs(s, by="branch")
         before, after = first.id.rpartition(".")[0], retry.id.rpartition(".")[0]
         assert by_branch == {before: 3, after: 4, None: 8}
-
-    def test_usage_does_not_touch_the_conversation(self, s: Session) -> None:
-        """Neither head nor history change."""
-        say(s, "a")
-        before = s.info
-        s.add_usage(input_tokens=5, entry=0)
-
-        assert s.info == before
-        assert said(s) == ["a"]
 
     # -- the whole store
 
