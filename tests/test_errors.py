@@ -80,15 +80,6 @@ def test_the_message_has_the_real_noun_and_value(store: clew.Store, what: str) -
     assert message == str(raised.value)
 
 
-def test_who_sweeps_holds_a_lease_of_the_store_not_of_a_session(store: clew.Store) -> None:
-    from clew.core.retention.records import take_sweep
-
-    store._engine.run(lambda tx: take_sweep(tx, store._engine.host))
-    with pytest.raises(clew.LeaseHeldError, match="holds the lease of this store to sweep it") as raised:
-        store.sweep()
-    assert raised.value.session is None
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -5,26 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 import clew
-from clew import AsyncRun, AsyncSession, AsyncStore
+from clew import AsyncRun, AsyncSession
 from clew.run import Run
 from clew.testing.backend.base import user
-from tests.aio.test_store import in_loop, refused, said
+from tests.aio.test_store import a_session, in_loop, refused, said
 from tests.behaviour.runs.test_lease_time import let_time_pass
 from tests.behaviour.views import status_of
 from tests.support.waiting import until as blocked_until
-
-
-@asynccontextmanager
-async def a_session(url: str) -> AsyncIterator[tuple[AsyncStore, AsyncSession]]:
-    async with clew.open_async(url) as store:
-        yield store, await store.session("s")
 
 
 async def until(condition: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -51,7 +44,7 @@ async def outcome(s: AsyncSession) -> tuple[str, str | None]:
 @in_loop
 async def test_a_run_is_entered_or_awaited(url: str) -> None:
     """Both ways take the lease; leaving the block completes the run and gives it back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.run("fix it", task="bugfix", owner="w", lease=60) as run:
             assert isinstance(run, AsyncRun)
             assert (run.id, run.owner, run.epoch, run.task, run.lost) == ("s", "w", 1, "bugfix", False)
@@ -83,7 +76,7 @@ async def _taken(s: AsyncSession, **options: Any) -> AsyncRun:
 @in_loop
 async def test_an_exception_fails_the_run(url: str) -> None:
     """With its text; it comes out as it was."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
 
         async def work() -> None:
             async with s.run() as run:
@@ -97,7 +90,8 @@ async def test_an_exception_fails_the_run(url: str) -> None:
 @in_loop
 async def test_a_lost_lease_gives_the_messages_back(url: str) -> None:
     """Of an append, and of all that nobody waited for; the block says so too."""
-    async with a_session(url) as (store, s):
+    async with clew.open_async(url) as store:
+        s = await store.session("s")
 
         async def work() -> None:
             async with s.run() as run:
@@ -117,7 +111,7 @@ async def test_a_lost_lease_gives_the_messages_back(url: str) -> None:
 @in_loop
 async def test_bad_leases_and_waits_are_refused(url: str) -> None:
     """I-25: as on the sync face, before anything is taken."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         for options in ({"lease": 0}, {"lease": float("nan")}, {"wait": -1}, {"wait": float("nan")}):
             await refused(clew.InvalidError, _taken(s, **options))
         assert await status(s) == "pending"
@@ -126,7 +120,7 @@ async def test_bad_leases_and_waits_are_refused(url: str) -> None:
 @in_loop
 async def test_a_turn_stays_or_is_off_the_path(url: str) -> None:
     """An exception rewinds, undo brings the turn back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.turn() as turn:
             assert turn is s
             await s.append(user("a"))
@@ -145,7 +139,7 @@ async def test_a_turn_stays_or_is_off_the_path(url: str) -> None:
 @in_loop
 async def test_waiting_for_a_lease_does_not_block_other_tasks(url: str) -> None:
     """`wait=`: the others go on, more than the pool has threads; then each gets it in its turn."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         first = await s.run(owner="first")
         epochs: list[int] = []
 
@@ -172,7 +166,7 @@ async def test_waiting_for_a_lease_does_not_block_other_tasks(url: str) -> None:
 @in_loop
 async def test_who_is_cancelled_while_taking_a_lease_gives_it_back(url: str) -> None:
     """F-20: at whatever moment; the session is free again, and no run is left as running."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         for _ in range(10):
             taking = asyncio.create_task(_taken(s, lease=600))
             await asyncio.sleep(0)  # it has handed the call to a thread by now
@@ -188,7 +182,7 @@ async def test_who_is_cancelled_while_taking_a_lease_gives_it_back(url: str) -> 
 @in_loop
 async def test_a_lease_that_came_with_the_cancellation_is_given_back(url: str) -> None:
     """F-20: the thread had taken it when the task was cancelled: it is never left behind."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         took, go_on = threading.Event(), threading.Event()
         session = s._session
         take = session._take
@@ -216,7 +210,7 @@ async def test_a_lease_that_came_with_the_cancellation_is_given_back(url: str) -
 @in_loop
 async def test_a_run_that_is_cancelled_has_failed(url: str) -> None:
     """Its lease is free, what it wrote is there."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         inside = asyncio.Event()
 
         async def work() -> None:
@@ -235,7 +229,7 @@ async def test_a_run_that_is_cancelled_has_failed(url: str) -> None:
 @in_loop
 async def test_a_turn_that_is_cancelled_is_off_the_path(url: str) -> None:
     """Half a turn does not stay; it can be brought back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         await s.append(user("a"))
         inside = asyncio.Event()
 
@@ -256,7 +250,7 @@ async def test_a_turn_that_is_cancelled_is_off_the_path(url: str) -> None:
 @in_loop
 async def test_the_heartbeat_needs_no_loop(url: str) -> None:
     """A lease is renewed while the loop is blocked."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.run(lease=30) as run:
             first = await s.lease
             assert first is not None

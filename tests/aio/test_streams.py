@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import clew
 from clew.model import EventCounts
-from tests.aio.test_store import in_loop, refused
-
-
-@asynccontextmanager
-async def a_session(url: str) -> AsyncIterator[clew.AsyncSession]:
-    async with clew.open_async(url) as store:
-        yield await store.session("s")
+from tests.aio.test_store import a_session, in_loop, refused
 
 
 @in_loop

@@ -247,8 +247,9 @@ class TestSweep:
         with backend.write() as tx:
             tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(lease))
 
-        with pytest.raises(LeaseHeldError, match="other"):
+        with pytest.raises(LeaseHeldError, match="^other holds the lease of this store to sweep it") as held:
             store.sweep()
+        assert held.value.session is None
         assert store.sweep(dry_run=True).actions == ()
         clock.now += 62_000_000
         assert store.sweep().actions == ()
