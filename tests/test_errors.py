@@ -11,10 +11,7 @@ import pytest
 import clew
 from clew.backends import registry
 from clew.backends.sqlite import SqliteBackend
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from clew.testing.backend.base import user
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.threads import in_threads
 
 
 class TestAppendThreads:
@@ -35,7 +35,7 @@ class TestAppendThreads:
             except HeadMovedError:
                 outcomes.append("refused")
 
-        _in_threads(work, [f"{number}" for number in range(6)])
+        in_threads(work, [f"{number}" for number in range(6)])
         winners = [name for name in outcomes if name != "refused"]
 
         assert len(outcomes) == 6
@@ -50,7 +50,7 @@ class TestAppendThreads:
             for number in range(8):
                 s.append(user(f"{name} {number} a"), user(f"{name} {number} b"))
 
-        _in_threads(work, ["p", "q", "r", "t"])
+        in_threads(work, ["p", "q", "r", "t"])
         history = said(s)
 
         assert len(history) == 4 * 8 * 2
@@ -73,7 +73,7 @@ class TestAppendThreads:
                 except KeyReusedError as exc:
                     failures.append(exc)
 
-        _in_threads(work, ["p", "q", "r", "t"])
+        in_threads(work, ["p", "q", "r", "t"])
 
         assert len(failures) == 32
         for name in "pqrt":
@@ -137,22 +137,3 @@ class TestAppendThreads:
 
         with pytest.raises(StoreClosedError):
             store.list()
-
-
-def _in_threads(work: Any, names: list[str]) -> None:
-    """Do the work of every name at once; a failure in a thread is a failure of the test."""
-    errors: list[BaseException] = []
-
-    def guarded(name: str) -> None:
-        try:
-            work(name)
-        except BaseException as exc:  # noqa: BLE001 (raised again below)
-            errors.append(exc)
-
-    threads = [threading.Thread(target=guarded, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

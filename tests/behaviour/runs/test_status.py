@@ -18,10 +18,9 @@ from clew.model import STATUSES, Json, Status, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
+from tests.behaviour.values import DAY
 from tests.behaviour.views import run_of
 from tests.support.rows import each_row
-
-DAY: Final = 86_400_000_000
 
 VERBS: Final[dict[Status, Callable[[Session], Any]]] = {
     "running": lambda s: s.start("again"),

@@ -13,6 +13,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_store
+from tests.behaviour.threads import in_threads
 
 WRITERS = 4
 TURNS = 8
@@ -118,15 +119,11 @@ class TestTransact:
             mine.set_document("n", b"%d" % number)
             mine.append(user(str(number)))
 
-        def work() -> None:
+        def work(_: int) -> None:
             for _ in range(TURNS):
                 store.transact(count)
 
-        threads = [threading.Thread(target=work) for _ in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(WRITERS))
 
         assert said(s) == [str(number) for number in range(1, WRITERS * TURNS + 1)]
         check_store(store)
