@@ -62,15 +62,11 @@ class TestUsage:
             endpoint="e",
             source="agent",
             entry=entry.id,
-            input_tokens=1000,
-            output_tokens=200,
-            cache_read_tokens=300,
-            cache_write_tokens=40,
-            reasoning_tokens=50,
             cost=Decimal("0.0125"),
             estimated=False,
             priced_by=None,
             id="call-1",
+            **TOKENS,
         )
         assert s.usage_records() == [usage]
 

@@ -40,14 +40,10 @@ class TestUsageSums:
 
         expected = UsageTotals(
             calls=3,
-            input_tokens=3000,
-            output_tokens=600,
-            cache_read_tokens=900,
-            cache_write_tokens=120,
-            reasoning_tokens=150,
             cost=Decimal("1.25"),
             unpriced=1,
             estimated=0,
+            **{name: 3 * count for name, count in TOKENS.items()},
         )
         assert s.usage() == s.usage(since=utc(0)) == expected
 
