@@ -76,7 +76,7 @@ def _set(backend: Backend, s: Session, status: Status) -> None:
 
 def _outcome(s: Session) -> tuple[Json, Json, str | None] | None:
     run = s.info.run
-    return run and (run.request, run.response, run.error)
+    return None if run is None else (run.request, run.response, run.error)
 
 
 class TestStatus:
