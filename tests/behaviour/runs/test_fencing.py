@@ -65,7 +65,7 @@ class TestFencing:
         assert said(s) == ["a"]
 
     @each_row("name", BESIDE)
-    @each_row("by", ["a stranger", "the run"])
+    @pytest.mark.parametrize("by", ["a stranger", "the run"])
     def test_a_write_beside_the_conversation_is_taken(
         self, store: Store, prepare: Callable[[str], Session], name: str, by: str
     ) -> None:
