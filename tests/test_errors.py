@@ -11,10 +11,7 @@ import pytest
 import clew
 from clew.backends import registry
 from clew.backends.sqlite import SqliteBackend
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from clew.testing.backend.base import user
 
 
 @pytest.fixture
@@ -78,15 +75,6 @@ def test_the_message_has_the_real_noun_and_value(store: clew.Store, what: str) -
     with pytest.raises(clew.ClewError) as raised:
         call(store)
     assert message == str(raised.value)
-
-
-def test_who_sweeps_holds_a_lease_of_the_store_not_of_a_session(store: clew.Store) -> None:
-    from clew.core.retention.records import take_sweep
-
-    store._engine.run(lambda tx: take_sweep(tx, store._engine.host))
-    with pytest.raises(clew.LeaseHeldError, match="holds the lease of this store to sweep it") as raised:
-        store.sweep()
-    assert raised.value.session is None
 
 
 @pytest.mark.parametrize(

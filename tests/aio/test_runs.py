@@ -5,31 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 import clew
-from clew import AsyncRun, AsyncSession, AsyncStore
+from clew import AsyncRun, AsyncSession
 from clew.run import Run
-from clew.testing.backend.base import calling, user
-from tests.aio.test_store import in_loop, refused, said
+from clew.testing.backend.base import user
+from tests.aio.test_store import a_session, in_loop, refused, said
 from tests.behaviour.runs.test_lease_time import let_time_pass
+from tests.behaviour.views import status_of
 from tests.support.waiting import until as blocked_until
-
-
-@pytest.fixture(params=["memory:", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory:" if request.param == "memory:" else f"{tmp_path}/clew.db"
-
-
-@asynccontextmanager
-async def a_session(url: str) -> AsyncIterator[tuple[AsyncStore, AsyncSession]]:
-    async with clew.open_async(url) as store:
-        yield store, await store.session("s")
 
 
 async def until(condition: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -48,34 +36,15 @@ async def status(s: AsyncSession) -> str:
     return (await s.info).status
 
 
-@in_loop
-async def test_status(url: str) -> None:
-    """start, complete, fail, close, reopen, status_changes, list(status=), stats."""
-    async with a_session(url) as (store, s):
-        await s.start({"n": 1}, task="sync")
-        assert [info.id for info in await store.list(status="running")] == ["s"]
-        await s.complete("done")
-        run = (await s.info).run
-        assert run is not None
-        assert (run.request, run.response, run.task) == ({"n": 1}, "done", "sync")
-        await s.start()
-        await s.fail(ValueError("bad"))
-        run = (await s.info).run
-        assert run is not None
-        assert (run.request, run.error) == (None, "ValueError: bad")
-        await s.close()
-        error = await refused(clew.errors.InvalidTransitionError, s.start())
-        assert (error.was, error.wanted) == ("closed", "running")
-        await s.reopen()
-        changes = [change.status for change in await s.status_changes()]
-        assert changes == ["running", "completed", "running", "failed", "closed", "pending"]
-        assert (await store.stats()).by_status["pending"] == 1
+async def outcome(s: AsyncSession) -> tuple[str, str | None]:
+    """The status, and the error of the run."""
+    return await asyncio.to_thread(status_of, s._session)
 
 
 @in_loop
 async def test_a_run_is_entered_or_awaited(url: str) -> None:
     """Both ways take the lease; leaving the block completes the run and gives it back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.run("fix it", task="bugfix", owner="w", lease=60) as run:
             assert isinstance(run, AsyncRun)
             assert (run.id, run.owner, run.epoch, run.task, run.lost) == ("s", "w", 1, "bugfix", False)
@@ -90,7 +59,7 @@ async def test_a_run_is_entered_or_awaited(url: str) -> None:
             assert entry.epoch == 1
             await s.outside_lease().append(user("remark"))
         assert (await status(s), await s.lease) == ("completed", None)
-        run = await s.run()
+        run = await s.attach((await s.run(detached=True)).secret)
         async with run:
             await run.append(user("b"))
             await run.complete("done")
@@ -107,7 +76,7 @@ async def _taken(s: AsyncSession, **options: Any) -> AsyncRun:
 @in_loop
 async def test_an_exception_fails_the_run(url: str) -> None:
     """With its text; it comes out as it was."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
 
         async def work() -> None:
             async with s.run() as run:
@@ -115,15 +84,14 @@ async def test_an_exception_fails_the_run(url: str) -> None:
                 raise ZeroDivisionError("by zero")
 
         await refused(ZeroDivisionError, work())
-        run = (await s.info).run
-        assert run is not None
-        assert (await status(s), run.error) == ("failed", "ZeroDivisionError: by zero")
+        assert await outcome(s) == ("failed", "ZeroDivisionError: by zero")
 
 
 @in_loop
 async def test_a_lost_lease_gives_the_messages_back(url: str) -> None:
     """Of an append, and of all that nobody waited for; the block says so too."""
-    async with a_session(url) as (store, s):
+    async with clew.open_async(url) as store:
+        s = await store.session("s")
 
         async def work() -> None:
             async with s.run() as run:
@@ -143,39 +111,16 @@ async def test_a_lost_lease_gives_the_messages_back(url: str) -> None:
 @in_loop
 async def test_bad_leases_and_waits_are_refused(url: str) -> None:
     """I-25: as on the sync face, before anything is taken."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         for options in ({"lease": 0}, {"lease": float("nan")}, {"wait": -1}, {"wait": float("nan")}):
             await refused(clew.InvalidError, _taken(s, **options))
         assert await status(s) == "pending"
 
 
 @in_loop
-async def test_resuming(url: str) -> None:
-    """run.checkpoint, resume, OpenCallsError, interrupted."""
-    async with a_session(url) as (store, s):
-        await refused(clew.errors.CheckpointNotFoundError, s.resume())
-        async with s.run(task="sync") as run:
-            await run.append(user("a"))
-            made = await run.checkpoint(
-                state={"n": 1}, iteration=3, system_prompt="p", tools_hash="t", model="m"
-            )
-            assert made.run is not None
-            assert (made.name, made.run.iteration, made.run.task) == ("run-1-1", 3, "sync")
-            await run.append(calling("1"))
-            error = await refused(clew.errors.OpenCallsError, run.checkpoint())
-            assert error.calls == ("1",)
-            await run.checkpoint("forced", iteration=4, force=True)
-            await run.delete_checkpoint("forced")
-        point = await s.resume(system_prompt="other", tools_hash="t", model="m")
-        assert (point.checkpoint, point.ahead, point.changed) == (made, True, ("system_prompt",))
-        assert point.messages == [user("a")]
-        assert await store.interrupted() == []
-
-
-@in_loop
 async def test_a_turn_stays_or_is_off_the_path(url: str) -> None:
     """An exception rewinds, undo brings the turn back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.turn() as turn:
             assert turn is s
             await s.append(user("a"))
@@ -194,7 +139,7 @@ async def test_a_turn_stays_or_is_off_the_path(url: str) -> None:
 @in_loop
 async def test_waiting_for_a_lease_does_not_block_other_tasks(url: str) -> None:
     """`wait=`: the others go on, more than the pool has threads; then each gets it in its turn."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         first = await s.run(owner="first")
         epochs: list[int] = []
 
@@ -221,7 +166,7 @@ async def test_waiting_for_a_lease_does_not_block_other_tasks(url: str) -> None:
 @in_loop
 async def test_who_is_cancelled_while_taking_a_lease_gives_it_back(url: str) -> None:
     """F-20: at whatever moment; the session is free again, and no run is left as running."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         for _ in range(10):
             taking = asyncio.create_task(_taken(s, lease=600))
             await asyncio.sleep(0)  # it has handed the call to a thread by now
@@ -237,7 +182,7 @@ async def test_who_is_cancelled_while_taking_a_lease_gives_it_back(url: str) -> 
 @in_loop
 async def test_a_lease_that_came_with_the_cancellation_is_given_back(url: str) -> None:
     """F-20: the thread had taken it when the task was cancelled: it is never left behind."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         took, go_on = threading.Event(), threading.Event()
         session = s._session
         take = session._take
@@ -259,15 +204,13 @@ async def test_a_lease_that_came_with_the_cancellation_is_given_back(url: str) -
             return await s.lease is None
 
         await until(is_free)
-        run = (await s.info).run
-        assert run is not None
-        assert (await status(s), run.error) == ("failed", "cancelled before it began")
+        assert await outcome(s) == ("failed", "cancelled before it began")
 
 
 @in_loop
 async def test_a_run_that_is_cancelled_has_failed(url: str) -> None:
     """Its lease is free, what it wrote is there."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         inside = asyncio.Event()
 
         async def work() -> None:
@@ -279,16 +222,14 @@ async def test_a_run_that_is_cancelled_has_failed(url: str) -> None:
         working = asyncio.create_task(work())
         await inside.wait()
         await cancelled(working)
-        run = (await s.info).run
-        assert run is not None
-        assert (await status(s), run.error, await s.lease) == ("failed", "CancelledError", None)
+        assert (await outcome(s), await s.lease) == (("failed", "CancelledError"), None)
         assert await said(s) == ["a"]
 
 
 @in_loop
 async def test_a_turn_that_is_cancelled_is_off_the_path(url: str) -> None:
     """Half a turn does not stay; it can be brought back."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         await s.append(user("a"))
         inside = asyncio.Event()
 
@@ -309,7 +250,7 @@ async def test_a_turn_that_is_cancelled_is_off_the_path(url: str) -> None:
 @in_loop
 async def test_the_heartbeat_needs_no_loop(url: str) -> None:
     """A lease is renewed while the loop is blocked."""
-    async with a_session(url) as (_, s):
+    async with a_session(url) as s:
         async with s.run(lease=30) as run:
             first = await s.lease
             assert first is not None
@@ -319,17 +260,3 @@ async def test_the_heartbeat_needs_no_loop(url: str) -> None:
             await run.append(user("a"))
             assert run.lost is False
         assert (await status(s), (await s.info).epoch) == ("completed", 1)
-
-
-@in_loop
-async def test_deleting_what_is_worked_on(url: str) -> None:
-    """Refused unless it is forced, one or all."""
-    async with a_session(url) as (store, s):
-        run = await s.run()
-        await refused(clew.LeaseHeldError, store.delete("s"))
-        await refused(clew.LeaseHeldError, store.clear(confirm=True))
-        assert await store.delete("s", force=True) is True
-        await refused(clew.SessionDeletedError, run.append(user("a")))
-        again = await store.restore_deleted("s")
-        await again.run()
-        assert await store.clear(confirm=True, force=True) == 1

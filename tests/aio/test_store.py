@@ -1,13 +1,12 @@
-"""The async face does what the sync one does: every method once, from one loop and from several."""
+"""The async face does what the sync one does, from one loop and from several."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import wraps
-from pathlib import Path
 from typing import Any, ParamSpec
 
 import pytest
@@ -19,7 +18,6 @@ from clew.testing.backend.base import Ticking, user
 from clew.testing.chain import check_store
 
 P = ParamSpec("P")
-URLS = ["memory:", "sqlite"]
 
 
 def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -30,11 +28,6 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
         asyncio.run(test(*args, **kwargs))
 
     return run
-
-
-@pytest.fixture(params=URLS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory:" if request.param == "memory:" else f"{tmp_path}/clew.db"
 
 
 @asynccontextmanager
@@ -86,51 +79,23 @@ async def test_a_store_over_a_backend_or_a_sync_store() -> None:
 
 
 @in_loop
-async def test_sessions(url: str, tmp_path: Path) -> None:
-    """create, session, get, find, list, latest, update, aliases, delete, restore, clear, stats."""
+async def test_a_handle_is_that_of_its_session(url: str) -> None:
+    """Equal handles lead to one session; `get` raises where `find` gives None."""
     async with clew.open_async(url) as store:
-        s = await store.create(
-            "s",
-            title="t",
-            workspace=tmp_path,
-            tags=["x"],
-            vendor="v",
-            endpoint="e",
-            model="m",
-            metadata={"k": 1},
-        )
-        assert (await store.session()).id == "default"
+        s = await store.create("s")
         assert await store.get("s") == s == await store.find("s") == await store.session("s")
         assert hash(s) == hash(await store.get("s"))
         assert repr(s).startswith("<AsyncSession 's'")
+        assert (await store.session()).id == "default"
         assert await store.find("never") is None
         await refused(clew.SessionNotFoundError, store.get("never"))
         await refused(clew.SessionExistsError, store.create("s"))
-        assert await store.latest() is None
-        await s.append(user("a"))
-        assert await store.latest(workspace=tmp_path) == s
-        page = await store.list(tag="x", where={"k": 1}, limit=1)
-        assert [info.id for info in page] == ["s"]
-        await s.update(title="new", metadata={"k": 2})
-        info = await s.info
-        assert (info.title, info.tags, info.metadata) == ("new", ("x",), {"k": 2})
-        await s.add_alias("alias")
-        assert await store.get("alias") == s
-        await refused(clew.errors.AliasExistsError, (await store.session()).add_alias("alias"))
-        assert await s.remove_alias("alias") is True
-
-        assert await store.delete("s") is True
-        await refused(clew.SessionDeletedError, s.messages())
-        assert await store.restore_deleted("s") == s
-        assert await store.delete("s", purge=True) is True
-        assert (await store.stats()).messages == 0
-        await refused(clew.InvalidError, store.clear())
-        assert await store.clear(confirm=True, purge=True) == 1
 
 
 @in_loop
 async def test_messages(url: str) -> None:
-    """append with key and expect, append_nowait, flush, messages, entries."""
+    """append with key, expect and at, append_nowait, flush, messages, entries."""
+    moment = datetime(2019, 5, 1, tzinfo=UTC)
     async with clew.open_async(url) as store:
         s = await store.session("s")
         head = await s.head
@@ -143,9 +108,10 @@ async def test_messages(url: str) -> None:
         await refused(clew.KeyReusedError, s.append(user("x"), key="k"))
         await refused(clew.errors.InvalidEntryError, s.append(user("x"), {"bad": float("nan")}))
         s.append_nowait(user("c"))
-        s.append_nowait(user("d"))
+        [last] = await s.append(user("d"), at=moment)
         await store.flush()
 
+        assert last.time == moment
         assert await said(s) == ["a", "b", "c", "d"]
         assert await s.messages(last=1) == [user("d")]
         assert await s.messages(after=1, before=3) == [user("c")]
@@ -166,76 +132,6 @@ async def test_flush_raises_what_went_wrong(url: str) -> None:
         s.append_nowait(user("lost"))
         await refused(clew.SessionDeletedError, store.flush())
         await store.flush()
-
-
-@in_loop
-async def test_the_view_and_the_path(url: str) -> None:
-    """replace, truncate, compact, set_summary, context, clear, checkpoints, rewind, undo, redo."""
-    async with a_session(url) as s:
-        entries = await s.append(*map(user, "abcd"))
-        mark = await s.truncate(2)
-        assert mark is not None
-        assert [m["content"] for m in await s.context()] == ["c", "d"]
-        await s.compact("short", upto=entries[3], tokens=7)
-        assert await s.context(max_messages=5, max_tokens=500, count_tokens=lambda _: 1) == [user("short")]
-        await s.set_summary("sum")
-        assert await s.summary == "sum"
-        made = await s.checkpoint("c", state={"n": 1})
-        assert await s.get_checkpoint("c") == made
-        assert await s.checkpoints() == [made]
-        await s.rewind(entries[0])
-        assert await said(s) == ["a"]
-        await s.undo()
-        assert await s.summary == "sum"
-        await s.redo()
-        assert await said(s) == ["a"]
-        assert len(await s.replace([user("x"), user("y")], user_turns=9)) == 2
-        assert (await s.info).user_turns == 9
-        assert (await s.clear()).position == -1
-        await s.rewind("c")
-        assert await said(s) == ["a", "b", "c", "d"]
-        assert await s.delete_checkpoint("c") is True
-        await refused(clew.errors.CheckpointNotFoundError, s.rewind("c"))
-        await refused(clew.errors.NothingToUndoError, s.redo())
-
-
-@in_loop
-async def test_times_that_are_given_and_rules_for_one_sweep(url: str) -> None:
-    """append(at=), append_nowait(at=), session and create(created_at=), sweep(rules=)."""
-    moment = datetime(2019, 5, 1, tzinfo=UTC)
-    async with clew.open_async(url) as store:
-        s = await store.create("s", created_at=moment)
-        got = await store.session("got", created_at=moment)
-        (entry,) = await s.append(user("a"), at=moment)
-        s.append_nowait(user("b"), at=moment)
-        await store.flush()
-        assert [entry.time, *[found.time async for found in s.entries(last=1)]] == [moment, moment]
-        assert (await s.info).updated_at == (await got.info).created_at == moment
-        async with s.run() as run:
-            assert (await run.append(user("c"), at=moment))[0].time == moment
-        once = clew.Retention(max_idle=timedelta(days=1))
-        planned = await store.sweep(rules=once, dry_run=True)
-        assert [action.session for action in planned.actions] == ["got"]
-        assert (await store.sweep(rules=once)).actions == planned.actions
-        assert await store.retention == clew.Retention()
-
-
-@in_loop
-async def test_forks_and_variables(url: str) -> None:
-    """fork, tree, set_var, get_var, vars, delete_var."""
-    async with a_session(url) as s:
-        await s.append(user("a"), user("b"))
-        await s.set_var("v", [1])
-        fork = await s.fork(at=0)
-        assert isinstance(fork, AsyncSession)
-        assert (fork.id, await said(fork)) == ("s#fork-1", ["a"])
-        await fork.append(user("c"))
-        tree = await s.tree()
-        assert dict(tree.heads) == {"s": await s.head, "s#fork-1": await fork.head}
-        assert (await s.get_var("v"), await s.get_var("w", 5)) == ([1], 5)
-        assert await fork.vars() == {"v": [1]}
-        assert await fork.delete_var("v") is True
-        assert await s.vars() == {"v": [1]}
 
 
 @in_loop

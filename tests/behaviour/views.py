@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from clew.model import SweepReport
+from clew.model import RunInfo, SweepReport
 from clew.session import Session
 from clew.store import Store
+
+
+def run_of(session: Session) -> RunInfo:
+    """The latest run of a session that has had one."""
+    run = session.info.run
+    assert run is not None
+    return run
 
 
 def status_of(session: Session) -> tuple[str, str | None]:

@@ -101,6 +101,11 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def matches(expected: str, printed: str) -> bool:
-    pattern = ".*".join(re.escape(piece) for piece in expected.split("…"))
-    return re.fullmatch(pattern, printed.rstrip()) is not None
+def check_printed(page: Path, block: Block, lines: list[str]) -> None:
+    """Compare what a block printed with what it says that it prints, if it says anything."""
+    if block.expected:
+        where = f"{name(page)}:{block.line}"
+        assert len(block.expected) == len(lines), f"{where} printed {lines}"
+        for expected, line in zip(block.expected, lines, strict=True):
+            pattern = ".*".join(re.escape(piece) for piece in expected.split("…"))
+            assert re.fullmatch(pattern, line.rstrip()), f"{where} printed {line!r}, not {expected!r}"

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 import clew
 from clew.cli.views import graph as lanes
+from clew.testing.backend.base import user
 from examples import graph
 from tests.docs.pages import blocks, pages_that_run
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
@@ -38,14 +35,14 @@ def test_an_empty_session_is_one_point(store: clew.Store) -> None:
 
 def test_a_plain_history_is_one_lane(store: clew.Store) -> None:
     s = store.session("s")
-    s.append(said("a"), said("b"))
+    s.append(user("a"), user("b"))
     s.checkpoint("plan")
     assert ["●  0", "●  1    ◆ plan  ◀ s"] == drawn(s)
 
 
 def test_what_was_left_hangs_below_the_head_after_a_rewind(store: clew.Store) -> None:
     s = store.session("s")
-    s.append(said("a"), said("b"), said("c"))
+    s.append(user("a"), user("b"), user("c"))
     s.rewind(0)
     assert ["●  0    ◀ s", "╰─╮", "  ·  1", "  ·  2"] == drawn(s)
 
@@ -53,13 +50,13 @@ def test_what_was_left_hangs_below_the_head_after_a_rewind(store: clew.Store) ->
 def test_forks_are_lanes_beside_the_path(store: clew.Store) -> None:
     """The path of the session that was asked runs straight down, whoever it shares it with."""
     s = store.session("s")
-    s.append(said("a"))
+    s.append(user("a"))
     fork = s.fork("f")
-    fork.append(said("b"))
+    fork.append(user("b"))
     nested = fork.fork("n")
-    nested.append(said("c"))
-    fork.append(said("d"))
-    s.append(said("e"))
+    nested.append(user("c"))
+    fork.append(user("d"))
+    s.append(user("e"))
 
     straight = ["●  0", "├─╮", "│ ○  1", "│ ├─╮", "│ │ ○  2    ◀ n", "│ ○  2    ◀ f", "●  1    ◀ s"]
     assert straight == drawn(s)
@@ -68,14 +65,14 @@ def test_forks_are_lanes_beside_the_path(store: clew.Store) -> None:
 
 def test_a_new_history_begins_beside_the_old_one(store: clew.Store) -> None:
     s = store.session("s")
-    s.append(said("a"))
-    s.replace([said("b")])
+    s.append(user("a"))
+    s.replace([user("b")])
     assert ["◌  (empty)", "├─╮", "│ ·  0", "●  0    ◀ s"] == drawn(s)
 
 
 def test_the_middle_of_a_long_run_is_left_out(store: clew.Store) -> None:
     s = store.session("s")
-    s.append(*(said(str(number)) for number in range(100)))
+    s.append(*(user(str(number)) for number in range(100)))
     assert ["●  0", "●  1", "┆  95 more", "●  97", "●  98", "●  99    ◀ s"] == drawn(s, fold=4)
 
 
@@ -88,7 +85,7 @@ def test_every_entry_is_drawn_once(steps: list[tuple[str, int]]) -> None:
             s = sessions[number % len(sessions)]
             length = s.info.entries
             if action == "append":
-                s.append(said("x"), said("y"))
+                s.append(user("x"), user("y"))
             elif action == "clear":
                 s.clear()
             elif length and action == "rewind":

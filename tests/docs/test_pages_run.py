@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import clew
-from tests.docs.pages import Block, blocks, matches, name, pages_that_run
+from tests.docs.pages import Block, blocks, check_printed, name, pages_that_run
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +63,7 @@ def run(page: Path, block: Block, namespace: dict[str, Any]) -> None:
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(source, page, "exec"), namespace)  # noqa: S102 (our own pages)
-    lines = printed.getvalue().splitlines()
-    if block.expected:
-        where = f"{name(page)}:{block.line}"
-        assert len(block.expected) == len(lines), f"{where} printed {lines}"
-        for expected, line in zip(block.expected, lines, strict=True):
-            assert matches(expected, line), f"{where} printed {line!r}, not {expected!r}"
+    check_printed(page, block, printed.getvalue().splitlines())
 
 
 def test_the_first_code_of_the_readme_is_short() -> None:

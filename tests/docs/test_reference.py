@@ -103,13 +103,6 @@ def test_every_function_is_described_with_its_signature() -> None:
     assert expected == described(section(REFERENCE / "api.md", "Functions"))
 
 
-def test_the_async_face_has_the_methods_that_the_reference_says_it_has() -> None:
-    faces = zip(CLASSES, (clew.AsyncStore, clew.AsyncSession, clew.AsyncRun), strict=True)
-    for cls, async_cls in faces:
-        missing = {name for name, _ in members(cls)} - set(dir(async_cls))
-        assert not missing
-
-
 @each_row("cls", VALUES.values())
 def test_every_field_of_a_value_is_described(cls: type) -> None:
     fields = dict(cls.__annotations__)

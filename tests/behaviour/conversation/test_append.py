@@ -10,7 +10,6 @@ import pytest
 from clew.errors import (
     HeadMovedError,
     InvalidEntryError,
-    InvalidError,
     KeyReusedError,
 )
 from clew.model import Head, utc
@@ -183,17 +182,6 @@ class TestAppend:
         fork.append(user("c"), key="k")
 
         assert (said(s), said(other), said(fork)) == (["a"], ["b"], ["a", "c"])
-
-    def test_keys_obey_the_rules_of_ids(self, s: Session) -> None:
-        """Any text of up to 512 bytes without NUL; the same verdict everywhere."""
-        s.append(user("a"), key="ü" * 256)
-        for bad in ("", "a\0b", "x" * 513, "\ud800", 5):
-            with pytest.raises(InvalidError):
-                s.append(user("b"), key=bad)  # type: ignore[arg-type]
-            with pytest.raises(InvalidError):
-                s.append_nowait(user("b"), key=bad)  # type: ignore[arg-type]
-
-        assert said(s) == ["a"]
 
     # -- expected heads
 

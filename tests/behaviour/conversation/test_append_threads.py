@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from clew.errors import (
     ClewError,
     HeadMovedError,
-    InvalidEntryError,
     KeyReusedError,
     SessionDeletedError,
     StoreClosedError,
@@ -19,6 +17,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, user
 from clew.testing.chain import check_chain
+from tests.behaviour.threads import in_threads
 
 
 class TestAppendThreads:
@@ -36,7 +35,7 @@ class TestAppendThreads:
             except HeadMovedError:
                 outcomes.append("refused")
 
-        _in_threads(work, [f"{number}" for number in range(6)])
+        in_threads(work, [f"{number}" for number in range(6)])
         winners = [name for name in outcomes if name != "refused"]
 
         assert len(outcomes) == 6
@@ -51,7 +50,7 @@ class TestAppendThreads:
             for number in range(8):
                 s.append(user(f"{name} {number} a"), user(f"{name} {number} b"))
 
-        _in_threads(work, ["p", "q", "r", "t"])
+        in_threads(work, ["p", "q", "r", "t"])
         history = said(s)
 
         assert len(history) == 4 * 8 * 2
@@ -74,7 +73,7 @@ class TestAppendThreads:
                 except KeyReusedError as exc:
                     failures.append(exc)
 
-        _in_threads(work, ["p", "q", "r", "t"])
+        in_threads(work, ["p", "q", "r", "t"])
 
         assert len(failures) == 32
         for name in "pqrt":
@@ -91,14 +90,6 @@ class TestAppendThreads:
 
         assert said(s) == [text for number in range(30) for text in (f"{number}", f"{number}")] + ["last"]
         check_chain(store, s)
-
-    def test_append_nowait_refuses_bad_messages_at_once(self, store: Store, s: Session) -> None:
-        """What can be known before writing is not left for the flush."""
-        with pytest.raises(InvalidEntryError):
-            s.append_nowait({"a": float("inf")})
-        store.flush()
-
-        assert said(s) == []
 
     def test_flush_tells_what_went_wrong_once(self, store: Store, s: Session) -> None:
         """P4: the first failure since the last flush; the others were written."""
@@ -146,22 +137,3 @@ class TestAppendThreads:
 
         with pytest.raises(StoreClosedError):
             store.list()
-
-
-def _in_threads(work: Any, names: list[str]) -> None:
-    """Do the work of every name at once; a failure in a thread is a failure of the test."""
-    errors: list[BaseException] = []
-
-    def guarded(name: str) -> None:
-        try:
-            work(name)
-        except BaseException as exc:  # noqa: BLE001 (raised again below)
-            errors.append(exc)
-
-    threads = [threading.Thread(target=guarded, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]

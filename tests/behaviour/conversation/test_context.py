@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from clew.backends.contract import Backend
-from clew.errors import InvalidQueryError
 from clew.model import Context, Json
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, calling, result, said, say, system, texts, user
 from tests.behaviour.rows import each_session
-from tests.support.rows import each_row
 from tests.support.storage import Watched
 
 
@@ -240,14 +238,6 @@ class TestContext:
         say(s, *"efg")
         s.truncate(2)
         assert texts(s.context()) == ["f", "g"]
-
-    @each_row("limit", [0, -1, True, 1.5, "5"], ids=repr)
-    def test_a_bad_budget_is_refused(self, s: Session, limit: Any) -> None:
-        """It is a number from 1 on, or None."""
-        with pytest.raises(InvalidQueryError):
-            s.context(max_messages=limit)
-        with pytest.raises(InvalidQueryError):
-            s.context(max_tokens=limit)
 
     def test_a_context_is_the_callers(self, s: Session) -> None:
         """I-14: changing a context changes nothing stored, compactions neither."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,9 +14,26 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
 from clew.testing.chain import check_chain
-from tests.behaviour.rows import each_session
-from tests.support.rows import each_row
+from tests.support.rows import named
 from tests.support.storage import Watched
+
+PARTS: Final[list[tuple[dict[str, Any], range]]] = [
+    ({}, range(10)),
+    ({"last": 3}, range(7, 10)),
+    ({"last": 0}, range(0)),
+    ({"last": 99}, range(10)),
+    ({"before": 3}, range(3)),
+    ({"after": 7}, range(8, 10)),
+    ({"after": 2, "before": 6}, range(3, 6)),
+    ({"after": 2, "before": 6, "last": 2}, range(4, 6)),
+    ({"after": 9}, range(0)),
+    ({"before": 0}, range(0)),
+    ({"after": 5, "before": 5}, range(0)),
+    ({"after": 6, "before": 3}, range(0)),
+    ({"after": Head("", -1)}, range(10)),
+    ({"before": Head("", -1)}, range(0)),
+]
+"""Of ten entries: what is asked for, and where it lies."""
 
 
 class TestHistory:
@@ -28,49 +45,17 @@ class TestHistory:
         say(s, *(f"{number}" for number in range(10)))
         return s
 
-    def test_messages_can_be_read_in_part(self, ten: Session) -> None:
-        """The last few, those before a point, those after one; the points are left out."""
-        assert texts(ten.messages(last=3)) == ["7", "8", "9"]
-        assert texts(ten.messages(last=0)) == []
-        assert texts(ten.messages(last=99)) == said(ten)
-        assert texts(ten.messages(before=3)) == ["0", "1", "2"]
-        assert texts(ten.messages(after=7)) == ["8", "9"]
-        assert texts(ten.messages(after=2, before=6)) == ["3", "4", "5"]
-        assert texts(ten.messages(after=2, before=6, last=2)) == ["4", "5"]
-        assert texts(ten.messages(after=9)) == texts(ten.messages(before=0)) == []
-        assert texts(ten.messages(after=5, before=5)) == texts(ten.messages(after=6, before=3)) == []
-
-    def test_messages_can_be_read_newest_first(self, ten: Session) -> None:
-        """The same messages the other way round."""
-        middle = {"after": 2, "before": 6, "last": 2}
-        every: list[dict[str, Any]] = [{}, {"last": 3}, {"before": 4}, {"after": 6}, middle]
-        for options in every:
-            assert ten.messages(**options, newest_first=True) == ten.messages(**options)[::-1]
-
-    @each_session("kind", ["position", "entry", "id", "head", "checkpoint", "name"])
-    def test_a_point_may_be_given_in_every_way(self, s: Session, kind: str) -> None:
-        """A position, an entry, its id, a head, a checkpoint, its name: all the same place."""
-        say(s, "0", "1", "2")
-        checkpoint = s.checkpoint("here")
-        (entry,) = list(s.entries(last=1))
-        say(s, "3", "4")
-        points: dict[str, Any] = {
-            "position": 2,
-            "entry": entry,
-            "id": entry.id,
-            "head": checkpoint.head,
-            "checkpoint": checkpoint,
-            "name": "here",
-        }
-
-        assert texts(s.messages(after=points[kind])) == ["3", "4"]
-        assert texts(s.messages(before=points[kind])) == ["0", "1"]
-        assert [entry.position for entry in s.entries(after=points[kind])] == [3, 4]
-
-    def test_the_empty_beginning_is_a_point(self, ten: Session) -> None:
-        """After it lies everything, before it nothing."""
-        assert len(ten.messages(after=Head("", -1))) == 10
-        assert ten.messages(before=Head("", -1)) == []
+    def test_the_path_can_be_read_in_part(self, ten: Session) -> None:
+        """The last few, those before a point, those after one; the points are left out. Messages and entries
+        alike, and the other way round."""
+        for options, positions in PARTS:
+            expected = [str(position) for position in positions]
+            with named(repr(options)):
+                assert texts(ten.messages(**options)) == expected
+                assert texts(ten.messages(**options, newest_first=True)) == expected[::-1]
+                assert [entry.position for entry in ten.entries(**options)] == [*positions]
+                backwards = [entry.position for entry in ten.entries(**options, newest_first=True)]
+                assert backwards == [*positions][::-1]
 
     def test_a_point_off_the_path_is_not_found(self, store: Store, ten: Session) -> None:
         """EntryNotFoundError for what is not there, in another session, or on a branch left behind."""
@@ -88,21 +73,6 @@ class TestHistory:
                 assert caught.value.session == "s"
                 with pytest.raises(EntryNotFoundError):
                     call(after=point)
-
-    @each_row("last", [2**31, 2**63 - 1, 2**63, 2**80])
-    def test_a_large_last_means_all(self, ten: Session, last: int) -> None:
-        """Whatever numbers a database can count to."""
-        assert len(ten.messages(last=last)) == 10
-        assert len(list(ten.entries(last=last))) == 10
-        assert ten.truncate(keep_last=last) is None
-
-    @each_row("last", [-1, True, 1.5, "3"], ids=repr)
-    def test_a_bad_last_is_refused(self, ten: Session, last: Any) -> None:
-        """InvalidQueryError, the same on every backend."""
-        with pytest.raises(InvalidQueryError):
-            ten.messages(last=last)
-        with pytest.raises(InvalidQueryError):
-            list(ten.entries(last=last))
 
     def test_what_comes_out_is_the_callers(self, ten: Session) -> None:
         """I-14: changing it changes nothing stored, nor what the next caller gets."""
@@ -129,19 +99,6 @@ class TestHistory:
         assert kinds == ["message", "message", "summary", "compaction", "message", "truncation"]
         assert [entry.kind for entry in s.entries(last=2)] == ["message", "truncation"]
         assert [entry.kind for entry in s.entries(newest_first=True)] == kinds[::-1]
-
-    def test_entries_can_be_read_in_part(self, ten: Session) -> None:
-        """With the options of `messages`."""
-
-        def positions(**options: Any) -> list[int]:
-            return [entry.position for entry in ten.entries(**options)]
-
-        assert positions(last=3) == [7, 8, 9]
-        assert positions(last=3, newest_first=True) == [9, 8, 7]
-        assert positions(last=0) == []
-        assert positions(before=3) == [0, 1, 2]
-        assert positions(after=2, before=6, newest_first=True) == [5, 4, 3]
-        assert positions(after=2, before=6, last=2) == [4, 5]
 
     @pytest.mark.parametrize("newest_first", [False, True])
     def test_long_histories_are_read_across_branches(

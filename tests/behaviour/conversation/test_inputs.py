@@ -7,22 +7,33 @@ import datetime as dt
 import decimal
 import enum
 import json
+import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import pytest
 
-from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidEntryError, InvalidError
+from clew.errors import (
+    CheckpointNotFoundError,
+    EntryNotFoundError,
+    InvalidEntryError,
+    InvalidError,
+    InvalidQueryError,
+)
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, say, user
+from clew.testing.backend.base import said, say, texts, user
 from clew.testing.chain import check_chain
+from tests.behaviour.calls import everything
 from tests.behaviour.rows import each_session
-from tests.support.rows import each_row
+from tests.behaviour.values import BAD_IDS, VALUES
+from tests.behaviour.views import run_of
+from tests.support.rows import each_row, named
 
 NESTED = 200
 """Levels of lists and objects that a message may have."""
@@ -66,6 +77,22 @@ NOT_JSON: dict[str, Any] = {
     "str subclass": type("Text", (str,), {})("x"),
     "key that is no text": {1: 2},
 }
+NOT_JSON_BESIDE: list[Any] = [
+    float("nan"), float("inf"), b"x", {1}, 1j, {1: 2}, {"a": object()}, "\ud800", [("a",)]
+]  # fmt: skip
+PLACES: dict[str, tuple[Callable[[Session, Any], object], Callable[[Session], Any]]] = {
+    "annotation": (
+        lambda s, value: s.annotate(0, note=value),
+        lambda s: next(s.entries()).annotations.get("note"),
+    ),
+    "checkpoint": (lambda s, value: s.checkpoint("c", state=value), lambda s: s.get_checkpoint("c").state),
+    "event": (lambda s, value: s.add_event("e", value), lambda s: s.events()[-1].data),
+    "metadata": (lambda s, value: s.update(metadata={"m": value}), lambda s: s.info.metadata["m"]),
+    "request": (lambda s, value: s.start(value), lambda s: run_of(s).request),
+    "response": (lambda s, value: s.complete(value), lambda s: run_of(s).response),
+    "variable": (lambda s, value: s.set_var("v", value), lambda s: s.get_var("v", "default")),
+}
+"""Where JSON is kept beside the messages: how it gets there, and how it is read."""
 REFUSED_TEXTS = {
     "NaN": '{"a":NaN}',
     "Infinity": '{"a":Infinity}',
@@ -319,7 +346,128 @@ class TestInputs:
         s.undo()
         assert s.messages()[0] == original
 
+    # -- beside the conversation
+
+    @each_session("value", VALUES, ids=repr)
+    def test_any_json_comes_back_as_itself(self, s: Session, value: Any) -> None:
+        """P17, I-03, I-06: of every type, wherever it is kept."""
+        say(s, "a")
+        for what, (put, get) in PLACES.items():
+            put(s, value)
+            assert repr(get(s)) == repr(value), what
+
+    @each_session("what", PLACES)
+    def test_what_is_kept_is_a_copy(self, s: Session, what: str) -> None:
+        """I-14: whatever the caller does to what it gave or got changes nothing."""
+        say(s, "a")
+        put, get = PLACES[what]
+        given = {"k": ["v"]}
+        put(s, given)
+        given["k"].append("w")
+        get(s)["k"].append("x")
+
+        assert get(s) == {"k": ["v"]}
+        assert said(s) == ["a"]
+
+    @each_session("value", NOT_JSON_BESIDE, ids=ascii)
+    def test_what_is_no_json_is_refused_beside_messages_too(self, s: Session, value: Any) -> None:
+        """I-01, I-04, I-13: nothing of it is kept."""
+        say(s, "a")
+        before = everything(s)
+        for what, (put, _) in PLACES.items():
+            with named(what), pytest.raises(InvalidError):
+                put(s, value)
+        with pytest.raises(InvalidError):
+            s.run(value)
+
+        assert everything(s) == before
+
+    # -- numbers
+
+    @each_session("bad", [-1, 0, True, 1.5, "3", -(2**80), None], ids=repr)
+    def test_a_number_that_means_nothing_is_refused(self, store: Store, s: Session, bad: Any) -> None:
+        """I-25: the error names the parameter and the value, and nothing is changed."""
+        say(s, "a", "b")
+        from_one: dict[str, Callable[[], object]] = {
+            "limit": lambda: store.list(limit=bad),
+            "limit of events": lambda: s.events(limit=bad),
+            "limit of removals": lambda: store.removals(limit=bad),
+            "limit of usage": lambda: s.usage_records(limit=bad),
+            "max_messages": lambda: s.context(max_messages=bad),
+            "max_tokens": lambda: s.context(max_tokens=bad),
+        }
+        from_nought: dict[str, Callable[[], object]] = {
+            "after": lambda: s.events(after=bad),
+            "after a call": lambda: s.usage_records(after=bad),
+            "last": lambda: s.messages(last=bad),
+            "last entries": lambda: list(s.entries(last=bad)),
+        }
+        changes: dict[str, Callable[[], object]] = {
+            "keep_last": lambda: s.truncate(bad),
+            "limit of documents": lambda: s.documents(limit=bad),
+            "tokens": lambda: s.compact("short", tokens=bad),
+            "user_turns": lambda: s.replace([user("x")], user_turns=bad),
+        }
+        calls = from_one if bad == 0 else from_one | from_nought | changes
+        if bad is None:  # the others mean then that there is no limit
+            needed = ("limit", "limit of events", "limit of removals", "limit of usage", "keep_last")
+            calls = {what: calls[what] for what in needed}
+        before = everything(s)
+        for what, call in calls.items():
+            error = InvalidError if what in changes else InvalidQueryError
+            with named(what), pytest.raises(error, match=what.split()[0]) as caught:
+                call()
+            assert repr(bad) in str(caught.value) or type(bad).__name__ in str(caught.value), what
+
+        assert everything(s) == before
+
+    @each_session("large", [2**31, 2**63 - 1, 2**63, 2**80])
+    def test_a_number_beyond_all_means_all(self, store: Store, s: Session, large: int) -> None:
+        """Whatever numbers a database can count to; a count that is kept is refused beyond them."""
+        say(s, "a", "b")
+        assert s.id in [info.id for info in store.list(limit=large)]
+        assert said(s) == texts(s.messages(last=large)) == texts(s.context(max_messages=large))
+        assert len(list(s.entries(last=large))) == 2
+        assert s.truncate(keep_last=large) is None
+        if large >= 2**63:
+            with pytest.raises(InvalidError):
+                s.replace([user("x")], user_turns=large)
+        assert said(s) == ["a", "b"]
+
     # -- names that cannot be names
+
+    @each_row("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
+    def test_every_name_obeys_the_rules_of_ids(self, store: Store, bad: Any) -> None:
+        """I-10, I-11: that of a thing that is made, too; the error names the parameter."""
+        s = store.session("named")
+        s.append(user("a"), key="ü" * 256)
+        calls: dict[str, Callable[[], object]] = {
+            "alias": lambda: s.add_alias(bad),
+            "checkpoint": lambda: s.checkpoint(bad),
+            "document": lambda: s.set_document(bad, b""),
+            "type": lambda: s.add_event(bad),
+        }
+        optional: dict[str, Callable[[], object]] = {
+            "id": lambda: s.add_event("e", id=bad),
+            "key": lambda: s.append(user("b"), key=bad),
+            "key, not waited for": lambda: s.append_nowait(user("b"), key=bad),
+            "label": lambda: s.annotate(0, label=bad),
+            "owner": lambda: s.run(owner=bad),
+            "session": lambda: s.fork(bad),
+            "task": lambda: s.start(task=bad),
+            "task of a run": lambda: s.run(task=bad),
+        }
+        for name in ("model", "vendor", "endpoint", "source", "id"):
+            optional[f"{name} of a call"] = partial(s.add_usage, **{name: bad})
+        if bad != "":
+            calls["stream"] = lambda: s.add_event("e", stream=bad)
+        before = everything(s)
+        for what, call in (calls if bad is None else calls | optional).items():
+            with named(what), pytest.raises(InvalidError, match=re.split(r"\W", what)[0]):
+                call()
+        store.flush()
+
+        assert everything(s) == before
 
     @each_session("name", ["\ud800", "a\0b", "", "x" * 513], ids=["surrogate", "NUL", "empty", "513 bytes"])
     def test_a_name_that_nothing_can_have_is_refused(self, s: Session, name: str) -> None:

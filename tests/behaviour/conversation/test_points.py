@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from clew.errors import CheckpointNotFoundError, InvalidError, NothingToUndoError
+from clew.errors import CheckpointNotFoundError, NothingToUndoError
 from clew.model import Entry, Head, utc
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import Ticking, assistant, said, say, state, user
+from clew.testing.backend.base import Ticking, assistant, said, say, state, texts, user
 from clew.testing.chain import check_chain
 from tests.behaviour.rows import each_session
-from tests.support.rows import each_row
 
 
 class TestPoints:
@@ -91,45 +90,40 @@ class TestPoints:
             s.rewind("c")
             assert said(s) == ["a", "b"]
 
-    @each_row(
-        "name",
-        ["", "a\0b", "x" * 513, "\ud800", 5, None],
-        ids=["empty", "NUL", "long", "surrogate", "number", "None"],
-    )
-    def test_a_bad_checkpoint_name_is_refused(self, s: Session, name: Any) -> None:
-        """The rules of ids; the same verdict everywhere."""
-        with pytest.raises(InvalidError):
-            s.checkpoint(name)
-        assert s.checkpoints() == []
-
-    def test_a_bad_checkpoint_state_is_refused(self, s: Session) -> None:
-        """It is JSON or nothing is set."""
-        for bad in (float("nan"), {1}, b"x", "\ud800", {"a": object()}):
-            with pytest.raises(InvalidError):
-                s.checkpoint("c", state=bad)
-        assert s.checkpoints() == []
-
     # -- rewind
 
     @each_session("kind", ["checkpoint", "name", "entry", "id", "position", "head"])
-    def test_rewind_takes_any_point(self, store: Store, s: Session, kind: str) -> None:
+    def test_a_point_may_be_given_in_every_way(self, store: Store, s: Session, kind: str) -> None:
         """A checkpoint, its name, an entry, its id, a position, a head: all lead to the same place."""
-        (entry,) = s.append(user("a"))
+        s.append(user("a"), assistant("b"))
         checkpoint = s.checkpoint("here")
-        s.append(assistant("b"), user("c"))
+        (entry,) = s.entries(last=1)
+        s.append(user("c"), assistant("d"))
+        s.set_summary("later")
         points: dict[str, Any] = {
             "checkpoint": checkpoint,
             "name": "here",
             "entry": entry,
             "id": entry.id,
-            "position": 0,
+            "position": 1,
             "head": checkpoint.head,
         }
-        head = s.rewind(points[kind])
+        point = points[kind]
 
+        assert texts(s.messages(after=point)) == ["c", "d"]
+        assert texts(s.messages(before=point)) == ["a"]
+        assert texts(s.messages(at=point)) == texts(s.context(at=point)) == ["a", "b"]
+        assert [entry.position for entry in s.entries(after=point)] == [2, 3, 4]
+        assert s.annotate(point, note=kind).id == s.add_usage(entry=point).entry == entry.id
+        fork = s.fork(at=point)
+        assert said(fork) == texts(fork.context()) == ["a", "b"]
+        assert (fork.info.user_turns, fork.info.preview, fork.summary) == (1, "a", None)
+        head = s.rewind(point)
         assert head == s.head == checkpoint.head
-        assert said(s) == ["a"]
-        assert (s.info.messages, s.info.user_turns, s.info.entries) == (1, 1, 1)
+        assert said(s) == ["a", "b"]
+        assert (s.info.messages, s.info.user_turns, s.info.entries) == (2, 1, 2)
+        s.undo()
+        assert said(s) == ["a", "b", "c", "d"]
         check_chain(store, s)
 
     def test_an_append_after_a_rewind_leaves_the_old_branch_alone(self, store: Store, s: Session) -> None:

@@ -13,38 +13,15 @@ from clew.errors import (
     RootRefusedError,
     SnapshotNotFoundError,
 )
-from clew.model.files import RestoreReport
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
-
-THEN = {"edited": "one", "deleted": "still here", "folder/same": "same"}
-HOUR = 3_600_000_000
-NOW = {"edited": "two", "folder/same": "same", "created": "new", "more/created": "new too"}
+from tests.behaviour.files.trees import NOW, THEN, kept_by, read, write
+from tests.behaviour.values import HOUR
 
 
 class TestRewindFiles:
     """One checkpoint is enough: the files come back whoever changed them, and nothing is lost by it."""
-
-    @pytest.fixture
-    def root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A directory with the files of THEN."""
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
-        root = tmp_path / "work"
-        write(root, THEN)
-        return root
-
-    @pytest.fixture
-    def worked(self, s: Session, root: Path) -> Session:
-        """A session with a checkpoint of THEN, after which an agent made NOW of it."""
-        say(s, "first")
-        s.checkpoint("start", files=root)
-        say(s, "second")
-        (root / "edited").write_text("two")
-        (root / "deleted").unlink()
-        write(root, {"created": "new", "more/created": "new too"})
-        return s
 
     # -- as in the checkpoint
 
@@ -395,18 +372,3 @@ class TestRewindFiles:
         assert report.safety is not None
         store.undo_restore(report)
         assert read(tmp_path / "other") == {"thesis": "mine", "edited": "mine"}
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-
-
-def read(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
-
-
-def kept_by(report: RestoreReport | None) -> dict[str, str]:
-    assert report is not None
-    return {kept.path: kept.reason for kept in report.kept}

@@ -9,14 +9,13 @@ import pytest
 
 from clew.backends.contract import Backend
 from clew.core.log.rows import NOT_DUE
-from clew.errors import CorruptEntryError, InvalidQueryError
+from clew.errors import CorruptEntryError
 from clew.model import Json, Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, calling, result, say, system
 from tests.behaviour.values import DAY, HOUR, ONE_DAY
 from tests.behaviour.views import done, due
-from tests.support.rows import each_row
 
 IMAGE: dict[str, Json] = {
     "role": "user",
@@ -195,12 +194,6 @@ class TestRetention:
             "trash",
             "purge",
         ]
-
-    @each_row("limit", [0, -1, True, "5"])
-    def test_removals_refuses_a_limit_that_makes_no_sense(self, store: Store, limit: Any) -> None:
-        """As every list does."""
-        with pytest.raises(InvalidQueryError, match="limit"):
-            store.removals(limit=limit)
 
     def test_damage_in_one_session_does_not_stop_the_others(
         self,

@@ -247,8 +247,9 @@ class TestSweep:
         with backend.write() as tx:
             tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(lease))
 
-        with pytest.raises(LeaseHeldError, match="other"):
+        with pytest.raises(LeaseHeldError, match="other holds the lease of this store to sweep it") as held:
             store.sweep()
+        assert held.value.session is None
         assert store.sweep(dry_run=True).actions == ()
         clock.now += 62_000_000
         assert store.sweep().actions == ()
@@ -319,11 +320,12 @@ class TestSweep:
         store.close()
         assert not another.is_running
 
-    @each_row("every", [0, -1.0, True, float("nan"), float("inf"), "5"])
-    def test_i25_maintenance_refuses_times_that_make_no_sense(self, store: Store, every: Any) -> None:
-        """The error names the value."""
-        with pytest.raises(InvalidError, match="every"):
-            store.maintain(every=every)
+    @each_row("every", [0, -1.0, True, float("nan"), float("inf"), "5", None])
+    def test_i25_a_pause_that_makes_no_sense_is_refused(self, store: Store, every: Any) -> None:
+        """By maintenance and by those who watch; the error names the value."""
+        for call in (store.maintain, store.watch):
+            with pytest.raises(InvalidError, match="every"):
+                call(every=every)
 
 
 def _desert(store: Store, session: Session, clock: Ticking) -> None:

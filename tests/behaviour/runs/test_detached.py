@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -93,17 +92,3 @@ def test_what_no_run_has_is_refused(s: Session, text: str) -> None:
     """A text that is no secret is told from a lease that is lost."""
     with pytest.raises(InvalidError, match="secret"):
         s.attach(text)
-
-
-def test_the_same_with_await(store: Store) -> None:
-    """The async face has the same runs."""
-
-    async def work() -> None:
-        s = await clew.AsyncStore.over(store).session("s")
-        secret = (await s.run(owner="worker", detached=True)).secret
-        async with await s.attach(secret) as run:
-            await run.append({"role": "user", "content": "a"})
-            assert (await run.renew()).owner == "worker"
-        assert (await s.info).status == "completed"
-
-    asyncio.run(work())

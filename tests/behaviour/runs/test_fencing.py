@@ -11,79 +11,13 @@ from clew.errors import LeaseHeldError, LeaseLostError
 from clew.run import Run
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import assistant, said, say, state, user
+from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_store
+from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, everything, furnish
 from tests.support.rows import each_row, named
 
-WRITES: Final[dict[str, Callable[[Session], Any]]] = {
-    "append": lambda s: s.append(user("x")),
-    "append with a known key": lambda s: s.append(user("a"), user("b"), key="k"),
-    "replace": lambda s: s.replace([user("x")]),
-    "clear": lambda s: s.clear(),
-    "truncate": lambda s: s.truncate(1),
-    "compact": lambda s: s.compact("x"),
-    "set_summary": lambda s: s.set_summary("x"),
-    "rewind": lambda s: s.rewind(0),
-    "undo": lambda s: s.undo(),
-    "redo": lambda s: s.redo(),
-    "checkpoint": lambda s: s.checkpoint("x"),
-    "delete_checkpoint": lambda s: s.delete_checkpoint("c"),
-    "set_var": lambda s: s.set_var("x", 1),
-    "delete_var": lambda s: s.delete_var("v"),
-    "complete": lambda s: s.complete(),
-    "fail": lambda s: s.fail("x"),
-}
-"""What changes the conversation, its status, its checkpoints or its variables."""
-STATUS_ONLY: Final[dict[str, Callable[[Session], Any]]] = {
-    "start": lambda s: s.start(),
-    "close": lambda s: s.close(),
-    "reopen": lambda s: s.reopen(),
-}
-BESIDE: Final[dict[str, Callable[[Session], Any]]] = {
-    "fork": lambda s: s.fork(f"fork of {s.id}"),
-    "annotate": lambda s: s.annotate(0, note="x"),
-    "update": lambda s: s.update(title="x"),
-    "touch": lambda s: s.touch(),
-    "add_alias": lambda s: s.add_alias(f"new alias of {s.id}"),
-    "remove_alias": lambda s: s.remove_alias(f"alias of {s.id}"),
-    "add_event": lambda s: s.add_event("x"),
-    "add_events": lambda s: s.add_events([{"type": "x"}]),
-    "add_usage": lambda s: s.add_usage(input_tokens=1),
-}
-"""What is kept beside the conversation: nobody has to wait for it."""
-READS: Final[dict[str, Callable[[Session], Any]]] = {
-    "messages": lambda s: s.messages(),
-    "entries": lambda s: list(s.entries()),
-    "context": lambda s: s.context(),
-    "info": lambda s: s.info,
-    "head": lambda s: s.head,
-    "summary": lambda s: s.summary,
-    "checkpoints": lambda s: s.checkpoints(),
-    "get_checkpoint": lambda s: s.get_checkpoint("c"),
-    "vars": lambda s: s.vars(),
-    "get_var": lambda s: s.get_var("v"),
-    "tree": lambda s: s.tree(),
-    "lease": lambda s: s.lease,
-    "status_changes": lambda s: s.status_changes(),
-    "events": lambda s: s.events(),
-    "count_events": lambda s: s.count_events(),
-    "usage": lambda s: s.usage(),
-    "usage_records": lambda s: s.usage_records(),
-}
-
-
-def _all_of(session: Session) -> Any:
-    """Everything that a write could have changed."""
-    return (
-        state(session),
-        session.info,
-        session.checkpoints(),
-        session.vars(),
-        session.events(),
-        session.usage(),
-        session.status_changes(),
-        [dict(entry.annotations) for entry in session.entries()],
-    )
+OF_INFO: Final = {"add_alias", "remove_alias", "touch", "update"}
+"""Calls beside the conversation that change what is known of the session."""
 
 
 def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
@@ -93,25 +27,13 @@ def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
         work(run)
 
 
-def _prepared(s: Session) -> Session:
-    s.append(user("a"), user("b"), key="k")
-    s.append(assistant("c"))
-    s.set_summary("sum")
-    s.set_summary("other")
-    s.undo()
-    s.checkpoint("c")
-    s.set_var("v", 1)
-    s.add_alias(f"alias of {s.id}")
-    return s
-
-
 class TestFencing:
     """P9: while a lease is held only its holder writes; who lost it is told, and loses no message."""
 
     @pytest.fixture
     def prepare(self, store: Store) -> Callable[[str], Session]:
         """Make a session with something to change of every kind."""
-        return lambda id: _prepared(store.session(id))
+        return lambda id: furnish(store.session(id))
 
     @pytest.fixture
     def prepared(self, prepare: Callable[[str], Session]) -> Session:
@@ -122,13 +44,13 @@ class TestFencing:
     def test_a_write_from_outside_is_refused(self, prepared: Session) -> None:
         """LeaseHeldError says who works there; nothing is changed."""
         prepared.run(owner="w")
-        before = _all_of(prepared)
-        for name, write in (WRITES | STATUS_ONLY).items():
+        before = everything(prepared)
+        for name, write in (CONVERSATION | STATUS_ONLY).items():
             with named(name), pytest.raises(LeaseHeldError) as caught:
                 write(prepared)
 
             assert (caught.value.session, caught.value.owner) == ("s", "w"), name
-            assert _all_of(prepared) == before, name
+            assert everything(prepared) == before, name
 
     def test_an_append_from_outside_that_nobody_waits_for_is_refused_too(
         self, store: Store, s: Session
@@ -143,57 +65,51 @@ class TestFencing:
         assert said(s) == ["a"]
 
     @each_row("name", BESIDE)
+    @pytest.mark.parametrize("by", ["a stranger", "the run"])
     def test_a_write_beside_the_conversation_is_taken(
-        self, store: Store, prepare: Callable[[str], Session], name: str
+        self, store: Store, prepare: Callable[[str], Session], name: str, by: str
     ) -> None:
-        """From outside; the lease is not touched."""
-        prepared = prepare(name)
+        """From whomever; neither the lease nor the conversation is touched, and it is no activity."""
+        prepared = prepare(f"{name} by {by}")
         run = prepared.run()
-        lease, before = prepared.lease, _all_of(prepared)
-        BESIDE[name](prepared)
-        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
-        assert prepared.lease == lease
+        lease, info, messages, before = prepared.lease, prepared.info, said(prepared), everything(prepared)
+        BESIDE[name](prepared if by == "a stranger" else run)
+        assert everything(prepared) != before or store.find(f"fork of {prepared.id}") is not None
+        assert (prepared.lease, said(prepared)) == (lease, messages)
+        assert (prepared.info != info) == (name in OF_INFO)
         say(run, "d")
 
-    @each_row("name", BESIDE)
-    def test_a_run_may_write_beside_the_conversation(
-        self, store: Store, prepare: Callable[[str], Session], name: str
-    ) -> None:
-        """As everybody."""
-        prepared = prepare(name)
-        run = prepared.run()
-        before = _all_of(prepared)
-        BESIDE[name](run)
-        assert _all_of(prepared) != before or store.find(f"fork of {name}") is not None
-
     def test_everybody_may_read(self, prepared: Session) -> None:
-        """From outside and through the run: the same."""
+        """From outside and through the run the same, also when the run has lost its lease."""
         run = prepared.run()
         for name, read in READS.items():
             assert read(prepared) == read(run), name
+        prepared.run(steal=True)
+        for name, read in READS.items():
+            assert read(prepared) == read(run), name
 
-    @each_row("name", WRITES)
+    @each_row("name", CONVERSATION)
     def test_a_write_through_the_run_is_taken(self, prepare: Callable[[str], Session], name: str) -> None:
         """It does what it does without a lease."""
-        prepared, write = prepare(name), WRITES[name]
+        prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
-        before = _all_of(prepared)
+        before = everything(prepared)
         write(run)
-        unchanged = write is WRITES["append with a known key"]
+        unchanged = write is CONVERSATION["append (known key)"]
 
-        assert (_all_of(prepared) == before) == unchanged
+        assert (everything(prepared) == before) == unchanged
 
-    @each_row("name", WRITES)
+    @each_row("name", CONVERSATION)
     def test_a_write_that_is_asked_for_by_name_is_taken(
         self, prepare: Callable[[str], Session], name: str
     ) -> None:
         """`outside_lease()`: whoever holds a lease; it is not taken away, unless the run is ended."""
-        prepared, write = prepare(name), WRITES[name]
+        prepared, write = prepare(name), CONVERSATION[name]
         run = prepared.run()
-        before = _all_of(prepared)
+        before = everything(prepared)
         write(prepared.outside_lease())
-        assert (_all_of(prepared) == before) == (write is WRITES["append with a known key"])
-        if write in (WRITES["complete"], WRITES["fail"]):
+        assert (everything(prepared) == before) == (write is CONVERSATION["append (known key)"])
+        if write in (CONVERSATION["complete"], CONVERSATION["fail"]):
             assert prepared.lease is None
             with pytest.raises(LeaseLostError):
                 say(run, "d")
@@ -230,31 +146,15 @@ class TestFencing:
             prepared.run(owner="thief", steal=True)
         else:
             prepared.outside_lease().complete()
-        before = _all_of(prepared)
-        now = (2, "thief") if taken == "stolen" else (1, None)
-        for name, write in (WRITES | BESIDE).items():
+        before = everything(prepared)
+        now = (3, "thief") if taken == "stolen" else (2, None)
+        for name, write in (CONVERSATION | BESIDE).items():
             with named(name), pytest.raises(LeaseLostError) as caught:
                 write(run)
 
-            assert (caught.value.session, caught.value.epoch) == ("s", 1), name
+            assert (caught.value.session, caught.value.epoch) == ("s", 2), name
             assert (caught.value.current_epoch, caught.value.owner) == now, name
-            assert _all_of(prepared) == before, name
-
-    def test_a_run_that_lost_its_lease_sets_no_checkpoint_to_resume_from(self, prepared: Session) -> None:
-        """F-24: `run.checkpoint` is a write as any other."""
-        run = prepared.run()
-        prepared.run(steal=True)
-        before = _all_of(prepared)
-        with pytest.raises(LeaseLostError):
-            run.checkpoint(iteration=1)
-        assert _all_of(prepared) == before
-
-    def test_a_run_that_lost_its_lease_may_still_read(self, prepared: Session) -> None:
-        """What is there now, as everybody."""
-        run = prepared.run()
-        prepared.run(steal=True)
-        for name, read in READS.items():
-            assert read(run) == read(prepared), name
+            assert everything(prepared) == before, name
 
     def test_what_was_not_written_comes_back(self, store: Store, s: Session) -> None:
         """F-24: the messages of the append, so that they can go into a fork."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from typing import Final
 
 import msgspec
 import pytest
@@ -17,10 +16,8 @@ from clew.model import utc
 from clew.run import Heartbeat, Run
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
-from tests.behaviour.values import SECOND
+from tests.behaviour.values import DAY, SECOND
 from tests.support.waiting import until
-
-DAY: Final = 86_400 * SECOND
 
 
 def let_time_pass(run: Run | Heartbeat, seconds: float) -> Heartbeat:

@@ -12,7 +12,6 @@ import pytest
 from clew.backends.contract import Backend
 from clew.errors import (
     InvalidError,
-    InvalidTransitionError,
     LeaseHeldError,
     LeaseLostError,
     SessionDeletedError,
@@ -22,24 +21,15 @@ from clew.run import Run
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
+from tests.behaviour.threads import in_threads
 from tests.behaviour.values import SECOND
-from tests.behaviour.views import status_of
+from tests.behaviour.views import run_of, status_of
 from tests.support.rows import each_row
 from tests.support.storage import Watched
 
-BAD_LEASES: Final = {
-    "zero": 0,
-    "negative": -1.0,
-    "too short to renew": 0.01,
-    "NaN": math.nan,
-    "infinite": math.inf,
-    "huge": 10**30,
-    "over a day": 86_401,
-    "bool": True,
-    "text": "30",
-    "None": None,
-}
-BAD_WAITS: Final = {"negative": -1, "NaN": math.nan, "bool": True, "text": "1"}
+TOO_SHORT_TO_RENEW: Final = 0.01
+BAD_LEASES: Final = (0, -1.0, TOO_SHORT_TO_RENEW, math.nan, math.inf, 10**30, 86_401, True, "30", None)
+BAD_WAITS: Final = (-1, math.nan, True, "1")
 
 
 class TestLeases:
@@ -59,9 +49,9 @@ class TestLeases:
         assert (lease.owner, lease.epoch, lease.taken_at) == ("worker-1", 1, utc(START))
         assert lease.expires_at == utc(START + 60 * SECOND)
         assert (info.status, info.epoch) == ("running", 1)
-        assert info.run is not None
-        assert (info.run.owner, info.run.task, info.run.epoch) == ("worker-1", "bugfix", 1)
-        assert info.run.request == {"fix": "it"}
+        known = run_of(s)
+        assert (known.owner, known.task, known.epoch) == ("worker-1", "bugfix", 1)
+        assert known.request == {"fix": "it"}
         assert "worker-1" in repr(run)
         run.complete()
         assert s.run().epoch == 2
@@ -110,7 +100,7 @@ class TestLeases:
             lost: list[LeaseHeldError] = []
 
             def ask(
-                barrier: threading.Barrier = barrier,
+                barrier: threading.Barrier,
                 won: list[Run] = won,
                 lost: list[LeaseHeldError] = lost,
             ) -> None:
@@ -120,11 +110,7 @@ class TestLeases:
                 except LeaseHeldError as held:
                     lost.append(held)
 
-            threads = [threading.Thread(target=ask) for _ in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_threads(ask, [barrier] * 8)
             assert (len(won), len(lost), won[0].epoch) == (1, 7, number)
             won[0].complete()
         assert s.info.epoch == 5
@@ -177,20 +163,15 @@ class TestLeases:
         say(new, "b")
         assert said(s) == ["b"]
 
-    @each_row("bad", BAD_LEASES.values(), ids=BAD_LEASES.keys())
-    def test_a_lease_that_can_not_be_is_refused(self, s: Session, bad: Any) -> None:
-        """I-25: zero, negative, too short or too long, not a number."""
+    @each_row(
+        ("option", "bad"),
+        [*(("lease", bad) for bad in BAD_LEASES), *(("wait", bad) for bad in BAD_WAITS)],
+        ids=repr,
+    )
+    def test_a_lease_or_a_wait_that_can_not_be_is_refused(self, s: Session, option: str, bad: Any) -> None:
+        """I-25: zero, negative, too short or too long, not a number; even if nobody holds the lease."""
         with pytest.raises(InvalidError) as caught:
-            s.run(lease=bad)
-
-        assert repr(bad) in str(caught.value)
-        assert (s.info.status, s.info.epoch) == ("pending", 0)
-
-    @each_row("bad", BAD_WAITS.values(), ids=BAD_WAITS.keys())
-    def test_a_wait_that_can_not_be_is_refused(self, s: Session, bad: Any) -> None:
-        """I-25: even if nobody holds the lease, so that it is not found out some day."""
-        with pytest.raises(InvalidError) as caught:
-            s.run(wait=bad)
+            s.run(**{option: bad})
 
         assert repr(bad) in str(caught.value)
         assert (s.info.status, s.info.epoch) == ("pending", 0)
@@ -243,25 +224,6 @@ class TestLeases:
             say(run, "a")
             run.complete("done")
         assert (said(s), s.info.status) == (["a"], "completed")
-
-    def test_a_run_that_is_never_entered_is_one(self, s: Session) -> None:
-        """The lease is held from the call on, until the run is ended."""
-        run = s.run()
-        say(run, "a")
-        with pytest.raises(LeaseHeldError):
-            say(s, "b")
-        run.fail("enough")
-        assert status_of(s) == ("failed", "enough")
-
-    def test_no_run_starts_on_a_closed_session(self, s: Session) -> None:
-        """Not even a stolen one; `reopen` lets it."""
-        s.close()
-        for steal in (False, True):
-            with pytest.raises(InvalidTransitionError):
-                s.run(steal=steal)
-        s.reopen()
-        with s.run() as run:
-            assert run.epoch == 1
 
     # -- deleting
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from clew.errors import InvalidError
-from clew.model import utc
+from clew.model import RunInfo, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
 from tests.behaviour.rows import each_session
-from tests.behaviour.views import status_of
+from tests.behaviour.views import run_of, status_of
 from tests.support.rows import each_row
+
+
+def a_run(s: Session, started: int, **known: Any) -> RunInfo:
+    """A run of this process without a lease, of which nothing else is known."""
+    fields: dict[str, Any] = {"owner": s._engine.host.name, "epoch": 0, "started_at": utc(started)}
+    nothing = dict.fromkeys(("task", "ended_at", "request", "response", "error"))
+    return RunInfo(**{**fields, **nothing, **known})
 
 
 class TestOutcomes:
@@ -22,37 +30,27 @@ class TestOutcomes:
     def test_an_end_without_a_beginning_is_a_run_that_is_over(self, s: Session, clock: Ticking) -> None:
         """What came of it is kept; a request of an earlier run does not stay with it."""
         s.complete("answer")
-        run = s.info.run
-        assert run is not None
-        assert (run.request, run.response, run.started_at, run.ended_at) == (
-            None,
-            "answer",
-            utc(clock.now),
-            utc(clock.now),
-        )
+        assert run_of(s) == a_run(s, clock.now, ended_at=utc(clock.now), response="answer")
         s.start("request")
         s.complete()
         s.close()
         s.reopen()
         s.fail("broken")
-        run = s.info.run
-        assert run is not None
-        assert (run.request, run.response, run.error) == (None, None, "broken")
+        assert run_of(s) == a_run(s, clock.now, ended_at=utc(clock.now), error="broken")
 
     def test_the_last_word_about_a_run_counts(self, s: Session) -> None:
         """But to say once more that it is complete takes no response away."""
         s.start("request")
         s.complete("first")
         s.complete()
-        assert s.info.run is not None
-        assert s.info.run.response == "first"
+        assert run_of(s).response == "first"
         s.complete("second")
-        assert s.info.run.response == "second"
+        assert run_of(s).response == "second"
         s.fail("after all")
         assert status_of(s) == ("failed", "after all")
         s.complete()
         assert status_of(s) == ("completed", None)
-        assert s.info.run.request == "request"
+        assert run_of(s).request == "request"
         assert [change.status for change in s.status_changes()] == [
             "running",
             "completed",
@@ -60,29 +58,21 @@ class TestOutcomes:
             "completed",
         ]
 
-    def test_a_second_start_is_a_new_run(self, s: Session) -> None:
+    def test_a_second_start_is_a_new_run(self, s: Session, clock: Ticking) -> None:
         """A program that died has left the first one running."""
         s.start("first", task="task")
         s.start("second")
-        run = s.info.run
 
-        assert run is not None
-        assert (run.request, run.task, s.info.status) == ("second", None, "running")
+        assert (run_of(s), s.info.status) == (a_run(s, clock.now, request="second"), "running")
         assert len(s.status_changes()) == 1
 
     def test_the_run_is_known_while_it_lasts_and_after_it(self, s: Session, clock: Ticking) -> None:
         """Who, for what, since when; then until when and what came of it."""
         s.start({"n": 10**30, "\0": [None]}, task="sync")
-        run = s.info.run
-        assert run is not None
-        assert (run.request, run.task, run.epoch) == ({"n": 10**30, "\0": [None]}, "sync", 0)
-        assert (run.owner, run.started_at) == (s._engine.host.name, utc(clock.now))
-        assert (run.ended_at, run.response, run.error) == (None, None, None)
+        run = a_run(s, clock.now, request={"n": 10**30, "\0": [None]}, task="sync")
+        assert run_of(s) == run
         s.complete(["done"])
-        ended = s.info.run
-        assert ended is not None
-        assert (ended.ended_at, ended.response, ended.error) == (utc(clock.now), ["done"], None)
-        assert (ended.request, ended.started_at) == (run.request, run.started_at)
+        assert run_of(s) == replace(run, ended_at=utc(clock.now), response=["done"])
 
     @each_row("end", ["complete", "fail"])
     @each_session("leased", [False, True])
@@ -94,17 +84,10 @@ class TestOutcomes:
             s.run(owner="w")
         else:
             s.start()
-        run = s.info.run
+        run = run_of(s)
 
-        assert run is not None
-        assert (run.request, run.task, run.response, run.error, run.ended_at) == (
-            None,
-            None,
-            None,
-            None,
-            None,
-        )
-        assert (run.epoch, run.owner) == ((1, "w") if leased else (0, s._engine.host.name))
+        expected = a_run(s, 0, started_at=run.started_at)
+        assert run == (replace(expected, owner="w", epoch=1) if leased else expected)
 
     @each_session(
         ("error", "text"),
@@ -122,34 +105,17 @@ class TestOutcomes:
         """A text as it is, an exception with its type; what no backend can keep is replaced."""
         s.start()
         s.fail(error)
-        run = s.info.run
 
-        assert run is not None
-        assert run.error == text
+        assert status_of(s) == ("failed", text)
 
-    @each_session("bad", [float("nan"), {1}, b"x", "\ud800", {"a": object()}])
-    def test_what_is_no_json_is_refused_and_changes_nothing(self, s: Session, bad: Any) -> None:
-        """As a request or as a response."""
-        for ask in (s.start, s.run):
-            with pytest.raises(InvalidError):
-                ask(bad)
-        assert status_of(s) == ("pending", None)
+    def test_what_is_no_error_is_refused_and_changes_nothing(self, s: Session) -> None:
+        """An error is a text or an exception."""
         s.start()
-        with pytest.raises(InvalidError):
-            s.complete(bad)
         no_errors: list[Any] = [None, 5, b"x"]
         for no_error in no_errors:
             with pytest.raises(InvalidError):
                 s.fail(no_error)
         assert status_of(s) == ("running", None)
-
-    @each_row("bad", ["", "a\0b", "x" * 513, "\ud800", 5, b"x"])
-    def test_a_bad_task_or_owner_is_refused(self, s: Session, bad: Any) -> None:
-        """The rules of ids; nothing is started."""
-        for ask in (lambda: s.start(task=bad), lambda: s.run(task=bad), lambda: s.run(owner=bad)):
-            with pytest.raises(InvalidError):
-                ask()
-        assert (s.info.status, s.info.epoch) == ("pending", 0)
 
     def test_status_and_run_do_not_rewind(self, s: Session) -> None:
         """They belong to the session, not to the conversation."""
@@ -158,11 +124,9 @@ class TestOutcomes:
         s.rewind(0)
         s.complete("response")
         s.undo()
-        run = s.info.run
 
         assert s.info.status == "completed"
-        assert run is not None
-        assert (run.request, run.response) == ("request", "response")
+        assert (run_of(s).request, run_of(s).response) == ("request", "response")
 
     def test_a_fork_starts_pending(self, s: Session) -> None:
         """It has no run of its own yet, and none of the changes of its base."""

@@ -10,6 +10,7 @@ from clew.store import Store
 from clew.testing.backend.base import Broken, fail, said, say, user
 from clew.testing.chain import check_store
 from tests.behaviour.rows import each_session
+from tests.behaviour.views import status_of
 
 
 class TestTurns:
@@ -126,8 +127,7 @@ class TestTurns:
         with pytest.raises(Broken), s.run() as run:
             fail(run, lambda: say(run, "d"))
         assert said(s) == ["a", "c"]
-        assert s.info.run is not None
-        assert (s.info.status, s.info.run.error) == ("failed", "Broken: half-way")
+        assert status_of(s) == ("failed", "Broken: half-way")
 
     def test_a_turn_whose_lease_was_lost_is_not_taken_back(self, s: Session) -> None:
         """The path belongs to another worker now; the exception keeps its type and says so in a note."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,40 +12,8 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, said, say, state, user
 from clew.testing.chain import check_store
+from tests.behaviour.calls import READS, WRITES, everything, furnish
 from tests.support.rows import named
-
-USES: dict[str, Callable[[Session], Any]] = {
-    "info": lambda s: s.info,
-    "head": lambda s: s.head,
-    "summary": lambda s: s.summary,
-    "update": lambda s: s.update(title="x"),
-    "touch": lambda s: s.touch(),
-    "add_alias": lambda s: s.add_alias("x"),
-    "remove_alias": lambda s: s.remove_alias("x"),
-    "append": lambda s: s.append(user("x")),
-    "replace": lambda s: s.replace([user("x")]),
-    "clear": lambda s: s.clear(),
-    "truncate": lambda s: s.truncate(0),
-    "compact": lambda s: s.compact("x"),
-    "set_summary": lambda s: s.set_summary("x"),
-    "annotate": lambda s: s.annotate(0, note=1),
-    "messages": lambda s: s.messages(),
-    "entries": lambda s: list(s.entries()),
-    "context": lambda s: s.context(),
-    "checkpoint": lambda s: s.checkpoint("x"),
-    "checkpoints": lambda s: s.checkpoints(),
-    "get_checkpoint": lambda s: s.get_checkpoint("c"),
-    "delete_checkpoint": lambda s: s.delete_checkpoint("c"),
-    "rewind": lambda s: s.rewind(0),
-    "undo": lambda s: s.undo(),
-    "redo": lambda s: s.redo(),
-    "fork": lambda s: s.fork(),
-    "tree": lambda s: s.tree(),
-    "set_var": lambda s: s.set_var("v", 1),
-    "get_var": lambda s: s.get_var("v"),
-    "vars": lambda s: s.vars(),
-    "delete_var": lambda s: s.delete_var("v"),
-}
 
 
 class TestDeletion:
@@ -88,38 +55,38 @@ class TestDeletion:
         assert [info.id for info in store.list(deleted=True, cursor=page.cursor)] == ["b"]
 
     def test_a_session_comes_back_from_the_trash_as_it_was(self, store: Store, s: Session) -> None:
-        """History, undo, checkpoints, variables, aliases, keys: all of it; the old handle works again."""
-        s.append(user("a"), assistant("b"), key="k")
-        s.checkpoint("c")
-        s.add_alias("alias")
-        s.set_var("v", 1)
+        """History, undo, checkpoints, variables, documents, events, usage, keys: all of it; the old handle
+        works again."""
+        _furnish_beside(furnish(s))
         s.rewind(0)
-        before, known = state(s), s.info
+        before = everything(s)
         store.delete("s")
         restored = store.restore_deleted("s")
 
-        assert restored == s == store.get("s") == store.get("alias")
-        assert state(s) == before
-        assert s.info == known
+        assert restored == s == store.get("s") == store.get("alias of s")
+        assert everything(s) == before
         assert s.info.deleted_at is None
-        assert (s.get_var("v"), s.get_checkpoint("c").position) == (1, 1)
         s.undo()
-        assert len(s.append(user("a"), assistant("b"), key="k")) == 2
-        assert said(s) == ["a", "b"]
+        assert len(s.append(user("a"), user("b"), key="k")) == 2
+        assert said(s) == ["a", "b", "c"]
         assert len(store.list(deleted=True)) == 0
 
-    def test_an_id_can_be_used_again_at_once(self, store: Store, s: Session) -> None:
-        """The new session has nothing of the old one."""
-        s.append(user("old"), key="k")
-        s.checkpoint("c")
-        s.set_var("v", 1)
-        store.delete("s")
+    @pytest.mark.parametrize("purge", [False, True])
+    def test_an_id_can_be_used_again_at_once(self, store: Store, s: Session, purge: bool) -> None:
+        """The new session has nothing of the old one, and its keys and ids are free."""
+        _furnish_beside(furnish(s))
+        store.delete("s", purge=purge)
         new = store.session("s")
+        unused = store.create("unused")
 
         assert new != s
-        assert (said(new), new.checkpoints(), new.vars(), new.info.title) == ([], [], {}, None)
+        assert (new.info.title, new.info.aliases, new.head) == (None, (), unused.head)
+        for read in (Session.checkpoints, Session.vars, Session.documents, Session.events, Session.usage):
+            assert read(new) == read(unused)
         new.append(user("new"), key="k")
         assert said(new) == ["new"]
+        assert new.add_event("e", "other data", id="1").cursor == 1
+        assert new.add_usage(input_tokens=6, id="1").number == 1
 
     def test_restoring_needs_a_free_id(self, store: Store, s: Session) -> None:
         """SessionExistsError while another session, or an alias, has it; nothing is changed."""
@@ -171,7 +138,7 @@ class TestDeletion:
         s.checkpoint("c")
         store.delete("s", purge=how != "deleted")
         new = store.create("s") if how == "re-created" else None
-        for name, use in USES.items():
+        for name, use in (READS | WRITES).items():
             with named(name), pytest.raises(SessionDeletedError) as caught:
                 use(s)
             assert caught.value.session == "s", name
@@ -199,14 +166,6 @@ class TestDeletion:
         totals = store.stats()
         assert (totals.sessions, totals.deleted, totals.entries, totals.messages, totals.bytes) == (0,) * 5
         assert store.create("alias").info.aliases == ()
-
-    def test_a_session_in_the_trash_can_be_purged(self, store: Store, s: Session) -> None:
-        """Also when nothing else has its id."""
-        say(s, "a")
-        store.delete("s")
-
-        assert store.delete("s", purge=True) is True
-        assert store.stats().entries == 0
 
     def test_what_is_in_the_trash_is_found_by_its_alias(self, store: Store, s: Session) -> None:
         """To come back, and to be purged; whoever is in use under the alias by then is not touched."""
@@ -381,6 +340,13 @@ class TestDeletion:
         assert stats.bytes == sum(len(entry.raw) for entry in entries)
         assert stats.bytes_on_disk >= 0
         check_store(store)
+
+
+def _furnish_beside(s: Session) -> None:
+    """Write down what is kept beside the conversation."""
+    s.add_event("e", id="1")
+    s.add_usage(input_tokens=5, id="1")
+    s.annotate(0, label="l")
 
 
 def _checkpoints(s: Session) -> list[tuple[Any, ...]]:

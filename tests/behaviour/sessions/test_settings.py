@@ -16,7 +16,6 @@ from clew.errors import (
 )
 from clew.session import Session
 from clew.store import Store
-from tests.behaviour.values import BAD_IDS
 from tests.support.rows import each_row
 
 
@@ -183,9 +182,3 @@ class TestSettings:
         assert store.find("x") is None
         assert s.info.aliases == ()
         assert store.create("x").id == "x"
-
-    def test_an_alias_obeys_the_rules_of_ids(self, s: Session) -> None:
-        """The same texts are refused."""
-        for alias in BAD_IDS.values():
-            with pytest.raises(InvalidError):
-                s.add_alias(alias)

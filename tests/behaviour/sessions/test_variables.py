@@ -6,29 +6,18 @@ from typing import Any
 
 import pytest
 
-from clew.errors import EntryNotFoundError, InvalidError
+from clew.errors import EntryNotFoundError
 from clew.model import Entry
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import assistant, said, say, user
+from clew.testing.backend.base import assistant, say, user
 from clew.testing.chain import check_chain
-from tests.behaviour.rows import each_session
-from tests.behaviour.values import VALUES
-from tests.support.rows import each_row
 
 
 class TestVariables:
     """Neither variables nor annotations are part of the path; both are kept as exactly as messages."""
 
     # -- variables
-
-    @each_row("value", VALUES, ids=repr)
-    def test_a_variable_holds_any_json(self, s: Session, value: Any) -> None:
-        """P17: every type comes back as itself."""
-        s.set_var("v", value)
-
-        assert repr(s.get_var("v", "default")) == repr(value)
-        assert repr(s.vars()) == repr({"v": value})
 
     def test_variables_are_set_replaced_and_deleted(self, s: Session) -> None:
         """An unknown one gives the default; `delete_var` says whether there was one."""
@@ -61,24 +50,6 @@ class TestVariables:
 
         assert (s.vars(), other.vars()) == ({"v": 1}, {})
 
-    def test_variables_are_isolated(self, s: Session) -> None:
-        """I-14: changing what went in or came out changes nothing stored."""
-        value = {"list": [1]}
-        s.set_var("v", value)
-        value["list"].append(2)
-        s.get_var("v")["list"].append(3)
-        s.vars()["v"]["list"].append(4)
-
-        assert s.get_var("v") == {"list": [1]}
-
-    @each_row("value", [float("nan"), b"x", {1}, 1j, {1: 2}, "\ud800", [("a",)]], ids=ascii)
-    def test_what_is_no_json_is_refused(self, s: Session, value: Any) -> None:
-        """I-04, I-13: with the path of the value; nothing is set."""
-        with pytest.raises(InvalidError):
-            s.set_var("v", value)
-
-        assert s.vars() == {}
-
     # -- annotations
 
     def test_an_annotation_stands_beside_its_entry(self, store: Store, s: Session) -> None:
@@ -107,22 +78,6 @@ class TestVariables:
         assert _notes(s) == [{"note": 2}]
         s.annotate(entry, note=None, never=None)
         assert _notes(s) == [{}]
-
-    @each_session("kind", ["entry", "id", "position", "checkpoint", "name"])
-    def test_an_entry_may_be_named_in_every_way(self, s: Session, kind: str) -> None:
-        """As a point of `rewind`."""
-        (entry,) = s.append(user("a"))
-        checkpoint = s.checkpoint("c")
-        points: dict[str, Any] = {
-            "entry": entry,
-            "id": entry.id,
-            "position": 0,
-            "checkpoint": checkpoint,
-            "name": "c",
-        }
-        s.annotate(points[kind], note=kind)
-
-        assert _notes(s) == [{"note": kind}]
 
     def test_entries_are_found_by_label(self, s: Session) -> None:
         """In the order of the path; a label may be on several entries and be taken away."""
@@ -178,37 +133,6 @@ class TestVariables:
             with pytest.raises(EntryNotFoundError):
                 s.annotate(point, note=1)
         assert _notes(other) == [{}]
-
-    @each_session(
-        "fields",
-        [
-            {"label": ""},
-            {"label": 5},
-            {"label": "a\0"},
-            {"label": "\ud800"},
-            {"note": float("nan")},
-            {"note": {1}},
-        ],
-        ids=ascii,
-    )
-    def test_a_bad_annotation_is_refused(self, s: Session, fields: dict[str, Any]) -> None:
-        """A label obeys the rules of ids, all else those of JSON; nothing is set."""
-        say(s, "a")
-        with pytest.raises(InvalidError):
-            s.annotate(0, **fields)
-        assert _notes(s) == [{}]
-
-    def test_annotations_are_isolated(self, s: Session) -> None:
-        """I-14: changing what went in or came out changes nothing stored."""
-        say(s, "a")
-        value = [1]
-        entry = s.annotate(0, note=value)
-        value.append(2)
-        entry.annotations["note"].append(3)
-        next(s.entries()).annotations["note"].append(4)
-
-        assert _notes(s) == [{"note": [1]}]
-        assert said(s) == ["a"]
 
 
 def _notes(s: Session) -> list[dict[str, Any]]:

@@ -204,15 +204,12 @@ class TestSearchNotes:
             assert [hit.at for hit in hits] == sorted((hit.at for hit in hits), reverse=True)
 
         for limit in (1, 4, 25, 26):
-            found: list[Any] = []
-            cursor: str | None = None
-            while True:
-                page = store.search("word", order=order, limit=limit, cursor=cursor)
-                found += page
-                cursor = page.cursor
-                if cursor is None:
-                    break
+            page = store.search("word", order=order, limit=limit)
+            found = list(page)
+            while page.cursor is not None:
                 assert len(page) == limit
+                page = store.search("word", order=order, limit=limit, cursor=page.cursor)
+                found += page
             assert found == list(hits)
 
     def test_the_best_count_their_notes(self, store: Store, s: Session) -> None:

@@ -79,6 +79,17 @@ def shown(store: Store, id: str) -> list[str]:
     return [store.export(id, format, whole=whole) for format in FORMATS for whole in (False, True)]
 
 
+def goes_out_and_in(store: Store, session: Session, place: Path) -> None:
+    """Exported, imported elsewhere and exported there: the same bytes, and the same pages for readers."""
+    file, back = place / "there.jsonl", place / "back.jsonl"
+    store.export(session.id, "jsonl", path=file)
+    with in_memory() as other:
+        other.import_path(file)
+        other.export(session.id, "jsonl", path=back)
+        assert back.read_bytes() == file.read_bytes()
+        assert shown(other, session.id) == shown(store, session.id)
+
+
 class TestSessionFile:
     """Out of one store and into another one: the file is the same, byte for byte."""
 
@@ -88,13 +99,7 @@ class TestSessionFile:
     ) -> None:
         """Exported, imported elsewhere and exported there: the same bytes, and the same pages for readers."""
         for session in carry_out(store, steps_of(seed)):
-            file, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
-            store.export(session.id, "jsonl", path=file)
-            with in_memory() as other:
-                other.import_path(file)
-                other.export(session.id, "jsonl", path=back)
-                assert back.read_bytes() == file.read_bytes()
-                assert shown(other, session.id) == shown(store, session.id)
+            goes_out_and_in(store, session, tmp_path)
 
     @pytest.mark.parametrize("seed", range(3))
     def test_p19_a_session_with_branches_comes_in_as_it_went_out(
@@ -116,20 +121,13 @@ class TestSessionFile:
     ) -> None:
         """The same for programs that Hypothesis makes up."""
         names = (f"s{number}" for number in count())
-        file, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
 
         @settings(max_examples=12, deadline=None, derandomize=True, database=None)
         @given(program=steps)
-        def goes_out_and_in(program: list[Step]) -> None:
-            session = carry_out(store, program, next(names))[-1]
-            store.export(session.id, "jsonl", path=file)
-            with in_memory() as other:
-                other.import_path(file)
-                other.export(session.id, "jsonl", path=back)
-                assert back.read_bytes() == file.read_bytes()
-                assert shown(other, session.id) == shown(store, session.id)
+        def whatever_was_done(program: list[Step]) -> None:
+            goes_out_and_in(store, carry_out(store, program, next(names))[-1], tmp_path)
 
-        goes_out_and_in()
+        whatever_was_done()
 
     @pytest.mark.parametrize("seed", range(3))
     def test_p19_each_branch_is_told_of_behind_the_one_that_it_continues(

@@ -13,6 +13,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from clew.testing.chain import check_store
+from tests.behaviour.threads import in_threads
 
 WRITERS = 4
 TURNS = 8
@@ -118,15 +119,11 @@ class TestTransact:
             mine.set_document("n", b"%d" % number)
             mine.append(user(str(number)))
 
-        def work() -> None:
+        def work(_: int) -> None:
             for _ in range(TURNS):
                 store.transact(count)
 
-        threads = [threading.Thread(target=work) for _ in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(WRITERS))
 
         assert said(s) == [str(number) for number in range(1, WRITERS * TURNS + 1)]
         check_store(store)
@@ -147,40 +144,6 @@ class TestTransact:
         assert said(s) == ["b"]
         assert next(iter(s.entries())).epoch == run.epoch
 
-    def test_handles_end_with_their_transaction(self, store: Store, s: Session) -> None:
-        """A late write must not look like one that happened."""
-        kept = store.transact(lambda tx: tx.get("s"))
-        seen = store.read(lambda look: look.get("s"))
-
-        for handle in (kept, seen):
-            with pytest.raises(InvalidError, match="over"):
-                handle.append(user("late"))
-            with pytest.raises(InvalidError, match="over"):
-                handle.messages()
-
-    def test_the_outer_store_can_not_write_inside(self, store: Store, s: Session) -> None:
-        """It would wait for itself for ever."""
-        with pytest.raises(InvalidError, match="wait for itself"):
-            store.transact(lambda tx: s.append(user("never")))
-        say(s, "after")
-
-        assert said(s) == ["after"]
-
-    def test_what_can_not_be_part_of_it_is_refused(self, store: Store, s: Session) -> None:
-        """Threads, files, and what rewrites the store."""
-        for attempt in (
-            lambda tx: tx.get("s").append_nowait(user("x")),
-            lambda tx: tx.flush(),
-            lambda tx: tx.close(),
-            lambda tx: tx.delete("s", purge=True),
-            lambda tx: tx.snapshot("."),
-            lambda tx: tx.get("s").run(),
-        ):
-            with pytest.raises(InvalidError, match="transaction"):
-                store.transact(attempt)
-
-        assert store.get("s") == s
-
     def test_a_look_sees_one_moment(self, store: Store, s: Session) -> None:
         """What others write meanwhile is not part of it."""
         say(s, "a")
@@ -195,13 +158,6 @@ class TestTransact:
             return [first, said(mine), [info.id for info in still.list()]]
 
         assert store.read(look) == [["a"], ["a"], ["s"]]
-
-    def test_nothing_is_written_in_a_look(self, store: Store, s: Session) -> None:
-        """The error says what to use instead."""
-        with pytest.raises(InvalidError, match="transact"):
-            store.read(lambda still: still.get("s").append(user("never")))
-
-        assert said(s) == []
 
     # -- reading elsewhere
 

@@ -23,7 +23,8 @@ from clew.model import Retention
 from clew.run import Run
 from clew.session import Session
 from clew.store import Store
-from clew.testing.backend.base import said, user
+from clew.testing.backend.base import said, say, user
+from tests.behaviour import calls
 
 Call = Callable[[Store, Session, Path], object]
 """Calls a method: of a store, or of a session of it, with a directory that it may use."""
@@ -35,33 +36,6 @@ class WorkedError(Exception):
 
 def _of_session(call: Callable[[Session], object]) -> Call:
     return lambda _store, s, _path: call(s)
-
-
-def _turn(s: Session) -> None:
-    with s.turn() as turn:
-        turn.append(user("x"))
-
-
-def _completed(s: Session) -> None:
-    s.start()
-    s.complete()
-
-
-def _failed(s: Session) -> None:
-    s.start()
-    s.fail("x")
-
-
-def _reopened(s: Session) -> None:
-    if s.lease is None:  # else it would end the run
-        s.close()
-    s.reopen()
-
-
-def _undone(s: Session) -> None:
-    s.rewind(0)
-    s.undo()
-    s.redo()
 
 
 READS: Final[dict[str, Call]] = {
@@ -79,33 +53,12 @@ READS: Final[dict[str, Call]] = {
     "Store.removals": lambda store, _s, _path: store.removals(),
     "Store.redaction": lambda store, _s, _path: store.redaction,
     "Store.retention": lambda store, _s, _path: store.retention,
-    "Store.search": lambda store, _s, _path: store.search("one").hits,
+    "Store.search": lambda store, _s, _path: store.search("a").hits,
     "Store.session": lambda store, _s, _path: store.session("s"),
     "Store.sweep": lambda store, _s, _path: store.sweep(dry_run=True),
     "Store.usage": lambda store, _s, _path: store.usage(),
-    "Session.checkpoints": _of_session(lambda s: s.checkpoints()),
-    "Session.context": _of_session(lambda s: s.context()),
-    "Session.count_events": _of_session(lambda s: s.count_events()),
-    "Session.documents": _of_session(lambda s: s.documents()),
-    "Session.entries": _of_session(lambda s: list(s.entries())),
-    "Session.events": _of_session(lambda s: s.events()),
-    "Session.get_checkpoint": _of_session(lambda s: s.get_checkpoint("cp")),
-    "Session.get_document": _of_session(lambda s: s.get_document("d")),
-    "Session.get_var": _of_session(lambda s: s.get_var("v")),
-    "Session.head": _of_session(lambda s: s.head),
-    "Session.info": _of_session(lambda s: s.info),
-    "Session.lease": _of_session(lambda s: s.lease),
-    "Session.messages": _of_session(lambda s: s.messages()),
-    "Session.moves": _of_session(lambda s: s.moves()),
-    "Session.outline": _of_session(lambda s: s.outline()),
     "Session.outside_lease": _of_session(lambda s: s.outside_lease()),
-    "Session.resume": _of_session(lambda s: s.resume()),
-    "Session.status_changes": _of_session(lambda s: s.status_changes()),
-    "Session.summary": _of_session(lambda s: s.summary),
-    "Session.tree": _of_session(lambda s: s.tree()),
-    "Session.usage": _of_session(lambda s: s.usage()),
-    "Session.usage_records": _of_session(lambda s: s.usage_records()),
-    "Session.vars": _of_session(lambda s: s.vars()),
+    **{f"Session.{name}": _of_session(call) for name, call in calls.READS.items()},
 }
 """What works inside both."""
 
@@ -117,36 +70,7 @@ WRITES: Final[dict[str, Call]] = {
     "Store.set_retention": lambda store, _s, _path: store.set_retention(
         Retention(idle_timeout=timedelta(days=9))
     ),
-    "Session.add_alias": _of_session(lambda s: s.add_alias("also")),
-    "Session.add_event": _of_session(lambda s: s.add_event("x")),
-    "Session.add_events": _of_session(lambda s: s.add_events([{"type": "x"}])),
-    "Session.add_usage": _of_session(lambda s: s.add_usage(model="m", input_tokens=1, output_tokens=1)),
-    "Session.annotate": _of_session(lambda s: s.annotate(0, label="x")),
-    "Session.append": _of_session(lambda s: s.append(user("x"))),
-    "Session.checkpoint": _of_session(lambda s: s.checkpoint("new")),
-    "Session.clear": _of_session(lambda s: s.clear()),
-    "Session.close": _of_session(lambda s: s.close()),
-    "Session.compact": _of_session(lambda s: s.compact("all of it")),
-    "Session.complete": _of_session(_completed),
-    "Session.delete_checkpoint": _of_session(lambda s: s.delete_checkpoint("cp")),
-    "Session.delete_document": _of_session(lambda s: s.delete_document("d")),
-    "Session.delete_var": _of_session(lambda s: s.delete_var("v")),
-    "Session.fail": _of_session(_failed),
-    "Session.fork": _of_session(lambda s: s.fork()),
-    "Session.redo": _of_session(_undone),
-    "Session.remove_alias": lambda _store, s, _path: s.remove_alias("alias"),
-    "Session.reopen": _of_session(_reopened),
-    "Session.replace": _of_session(lambda s: s.replace([user("x")])),
-    "Session.rewind": _of_session(lambda s: s.rewind(0)),
-    "Session.set_document": _of_session(lambda s: s.set_document("n", b"")),
-    "Session.set_summary": _of_session(lambda s: s.set_summary("x")),
-    "Session.set_var": _of_session(lambda s: s.set_var("n", 1)),
-    "Session.start": _of_session(lambda s: s.start()),
-    "Session.touch": _of_session(lambda s: s.touch()),
-    "Session.truncate": _of_session(lambda s: s.truncate(1)),
-    "Session.turn": _of_session(_turn),
-    "Session.undo": _of_session(_undone),
-    "Session.update": _of_session(lambda s: s.update(title="x")),
+    **{f"Session.{name}": _of_session(call) for name, call in calls.WRITES.items()},
 }
 """What works inside `transact`."""
 
@@ -224,15 +148,7 @@ class TestTransactionScope:
     def furnished(self, store: Store, tmp_path: Path) -> Store:
         """A store with something for every method to work on."""
         (tmp_path / "a.txt").write_text("a")
-        s = store.session("s")
-        s.append(user("one"), user("two"))
-        s.checkpoint("cp")
-        s.checkpoint("files", files=tmp_path)
-        s.set_var("v", 1)
-        s.set_document("d", b"d")
-        s.add_alias("alias")
-        with s.run() as run:
-            run.checkpoint()
+        calls.furnish(store.session("s")).checkpoint("files", files=tmp_path)
         for name in ("rewound", "undone"):
             other, tree = store.session(name), tmp_path / name
             tree.mkdir()
@@ -395,51 +311,57 @@ class TestTransactionScope:
 
     def test_a_run_works_as_ever_beside_a_look(self, furnished: Store, tmp_path: Path) -> None:
         """A handle from outside is not bound to the moment of the look, nor kept from writing."""
-        for call in (*_of_sessions(READS).values(), *_of_sessions(WRITES).values(), *OF_RUNS.values()):
-            run = furnished.get("s").run(steal=True)
+        for name, call in (_of_sessions(READS) | _of_sessions(WRITES) | OF_RUNS).items():
+            run = calls.furnish(furnished.session(name)).run()
 
             furnished.read(lambda _, call=call, run=run: call(furnished, run, tmp_path))  # type: ignore[misc]
-            furnished.get("s").outside_lease().reopen()
 
-    @pytest.mark.parametrize("name", ["flush", "close", "vacuum", "append_nowait", "purge", "maintain"])
+    @pytest.mark.parametrize(
+        "name", ["append", "append_nowait", "close", "flush", "maintain", "purge", "vacuum"]
+    )
     def test_the_store_outside_does_not_wait_for_the_transaction_it_is_called_in(
         self, store: Store, name: str
     ) -> None:
         """That would be for ever."""
         s = store.session("s")
-        calls: dict[str, Callable[[], object]] = {
-            "flush": store.flush,
-            "close": store.close,
-            "vacuum": store.vacuum,
+        outside: dict[str, Callable[[], object]] = {
+            "append": lambda: s.append(user("never")),
             "append_nowait": lambda: s.append_nowait(user("never")),
-            "purge": lambda: store.delete("s", purge=True),
+            "close": store.close,
+            "flush": store.flush,
             "maintain": store.maintain,
+            "purge": lambda: store.delete("s", purge=True),
+            "vacuum": store.vacuum,
         }
-        ended = threading.Event()
+        refusals: list[str] = []
 
         def attempt() -> None:
-            with suppress(InvalidError):
-                store.transact(lambda _: calls[name]())
-                return
-            ended.set()
+            try:
+                store.transact(lambda _: outside[name]())
+            except InvalidError as refusal:
+                refusals.append(str(refusal))
 
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join()
 
-        assert ended.is_set(), "it was not refused"
-        assert said(store.get("s")) == []
+        assert len(refusals) == 1, "it was not refused"
+        assert name != "append" or "wait for itself" in refusals[0]
+        say(s, "after")
+        assert said(s) == ["after"]
 
-    def test_handles_end_with_a_transaction_that_failed(self, store: Store) -> None:
-        """What they would read or write is undone."""
+    @pytest.mark.parametrize("how", ["transact", "read", "transact that failed"])
+    def test_handles_end_with_what_they_were_given_in(self, store: Store, s: Session, how: str) -> None:
+        """What they would read may be undone, and a late write must not look like one that happened."""
         kept: list[Session] = []
 
-        def work(tx: Store) -> None:
-            kept.append(tx.session("s"))
-            raise ZeroDivisionError
+        def work(inside: Store) -> None:
+            kept.append(inside.session("s"))
+            if how == "transact that failed":
+                raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            store.transact(work)
+        with suppress(ZeroDivisionError):
+            store.read(work) if how == "read" else store.transact(work)
 
         with pytest.raises(InvalidError, match="over"):
             kept[0].messages()

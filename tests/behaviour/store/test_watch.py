@@ -11,12 +11,11 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, Backend
 from clew.backends.memory import MemoryBackend
-from clew.errors import InvalidError, InvalidQueryError
+from clew.errors import InvalidQueryError
 from clew.model import utc
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
 from tests.behaviour.values import DAY
-from tests.support.rows import each_row
 
 
 class TestWatch:
@@ -147,12 +146,6 @@ class TestWatch:
         store.close()
 
         assert list(watching) == []
-
-    @each_row("every", [0, -1, float("nan"), float("inf"), None, "1"])
-    def test_a_pause_that_is_none_is_refused(self, store: Store, every: object) -> None:
-        """`every` is a number of seconds."""
-        with pytest.raises(InvalidError, match="every"):
-            store.watch(every=every)  # type: ignore[arg-type]
 
     def test_a_cursor_of_something_else_is_refused(self, store: Store) -> None:
         """With the value that was given."""

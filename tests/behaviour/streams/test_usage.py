@@ -14,8 +14,6 @@ from clew.errors import (
     EntryNotFoundError,
     InvalidError,
     KeyReusedError,
-    LeaseLostError,
-    SessionDeletedError,
 )
 from clew.model import Usage, UsageTotals, utc
 from clew.model.source import SourceSession, SourceUsage
@@ -23,7 +21,6 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say, user
 from tests.behaviour.rows import each_session
-from tests.behaviour.values import BAD_IDS
 from tests.support.rows import each_row
 
 # Models that no price list knows: what is not given as a cost stays unknown.
@@ -65,15 +62,11 @@ class TestUsage:
             endpoint="e",
             source="agent",
             entry=entry.id,
-            input_tokens=1000,
-            output_tokens=200,
-            cache_read_tokens=300,
-            cache_write_tokens=40,
-            reasoning_tokens=50,
             cost=Decimal("0.0125"),
             estimated=False,
             priced_by=None,
             id="call-1",
+            **TOKENS,
         )
         assert s.usage_records() == [usage]
 
@@ -147,15 +140,6 @@ class TestUsage:
 
         assert s.usage() == UsageTotals()
 
-    def test_texts_of_a_call_obey_the_rules_of_ids(self, s: Session) -> None:
-        """Model, vendor, endpoint, source and id."""
-        for name in ("model", "vendor", "endpoint", "source", "id"):
-            for text in set(BAD_IDS.values()) - {None}:
-                with pytest.raises(InvalidError, match=name):
-                    s.add_usage(**{name: text})
-
-        assert s.usage_records() == []
-
     def test_as_many_tokens_as_can_be(self, s: Session) -> None:
         """Up to 2**53 a call; sums go beyond, as far as storage can count, and not one call further."""
         for _ in range(1023):
@@ -170,13 +154,9 @@ class TestUsage:
 
     # -- the entry
 
-    def test_the_entry_of_a_call_is_any_point(self, s: Session) -> None:
-        """An entry or its id, a position, a checkpoint, a head; also one that a rewind left."""
+    def test_the_entry_of_a_call_may_be_one_that_a_rewind_left(self, s: Session) -> None:
+        """It was paid for all the same."""
         first, second = s.append(user("a"), user("b"))
-        s.checkpoint("c")
-        head = s.head
-        for point in (second, second.id, 1, "c", s.get_checkpoint("c"), head):
-            assert s.add_usage(entry=point).entry == second.id
         s.rewind(first)
         assert s.add_usage(entry=second).entry == second.id
 
@@ -234,41 +214,7 @@ class TestUsage:
         with pytest.raises(KeyReusedError):
             s.add_usage(entry=second, id="1")
 
-    # -- leases, deletion
-
-    def test_a_lease_of_somebody_else_does_not_stop_usage(self, store: Store, s: Session) -> None:
-        """What was spent is written down, whoever works on the conversation."""
-        with s.run(owner="worker") as run:
-            store.get("s").add_usage(input_tokens=1)
-            run.add_usage(input_tokens=2)
-
-        assert s.usage().input_tokens == 3
-
-    def test_a_worker_that_lost_its_lease_adds_no_usage(self, s: Session) -> None:
-        """P9: under its lease; without one it may still say what it spent."""
-        run = s.run(owner="slow")
-        thief = s.run(owner="fast", steal=True)
-        with pytest.raises(LeaseLostError):
-            run.add_usage(input_tokens=1)
-        assert s.usage().calls == 0
-        s.add_usage(input_tokens=1)
-        thief.complete()
-
-        assert s.usage().input_tokens == 1
-
-    def test_a_deleted_session_takes_no_usage(self, store: Store, s: Session) -> None:
-        """In the trash it is kept with it; after a purge it is gone."""
-        s.add_usage(input_tokens=5, id="1")
-        store.delete("s")
-        for call in (lambda: s.add_usage(), s.usage, s.usage_records):
-            with pytest.raises(SessionDeletedError):
-                call()
-        assert store.restore_deleted("s").usage().input_tokens == 5
-
-        store.delete("s", purge=True)
-        again = store.create("s")
-        assert again.usage() == UsageTotals()
-        assert again.add_usage(input_tokens=6, id="1").number == 1
+    # -- deletion
 
     def test_usage_of_an_entry_that_was_purged_stays(self, store: Store, s: Session) -> None:
         """The money is spent; only the entry is not there to be named any more."""
