@@ -81,7 +81,7 @@ def queries(route: Route, values: Mapping[str, str]) -> Iterator[dict[str, Any]]
     for field in msgspec.structs.fields(route.query):
         found = sample(hints[field.name], values, whole=True, name=field.name)
         if found is not None:
-            yield {**needed, field.encode_name: str(found).lower() if isinstance(found, bool) else found}
+            yield {**needed, field.encode_name: "true" if found is True else found}
 
 
 def sample(kind: Any, values: Mapping[str, str], *, whole: bool, name: str = "") -> Any:

@@ -19,7 +19,7 @@ from clew.server.access.shares import REACHED, add_share, list_shares, remove_sh
 from clew.server.problems import Problem
 from tests.server.access.requests import Caller, bodies, name_of, path_of, queries, routes, send
 from tests.server.conftest import Running
-from tests.support.rows import each_row
+from tests.support.rows import each_row, named
 
 KEY = "sk-ant-api03-" + "a7Bc9" * 18 + "AA"
 LATER, BESIDE, FORK, OTHER = "later7QZ4", "beside7QZ4", "fork7QZ4", "other7QZ4"
@@ -107,6 +107,8 @@ def test_s40_a_share_shows_nothing_but_what_it_names(world: World) -> None:
     assert wrong == []
     needs_none = {route.path for route in routes() if route.scope is None}
     assert reached - needs_none <= REACHED
+    beside = ("/outline", "/resume-command", "/compare", "/shares", "/rewind")
+    assert not [path for path in REACHED if path.endswith(beside)]
     assert world.server.store.export("login", "jsonl") == before
 
 
@@ -163,13 +165,12 @@ def test_what_a_route_gets_of_a_share_has_no_secrets_already(world: World) -> No
     told = [*(entry.raw.decode() for entry in found.entries()), str(found.context()), str(found.messages())]
     assert not [text for text in told if KEY in text]
     assert any("REDACTED:anthropic-key" in text for text in told)
-    for refused in (found.vars, found.events, found.documents, found.moves, found.clear, found.fork):
-        with pytest.raises(Problem):
-            refused()
-    with pytest.raises(Problem):
-        found.append({"role": "user", "content": "x"})
-    with pytest.raises(Problem):
-        _ = SharedStore(world.server.store, share).stats
+    for name in ("append", "clear", "documents", "events", "fork", "moves", "outline", "rewind", "vars"):
+        with named(name), pytest.raises(Problem):
+            getattr(found, name)()
+    for name in ("compare", "stats"):
+        with named(name), pytest.raises(Problem):
+            getattr(SharedStore(world.server.store, share), name)
 
 
 def test_an_export_of_a_share(world: World) -> None:
@@ -222,6 +223,10 @@ def test_s36_an_open_stream_ends_when_its_share_is_removed(world: World) -> None
             told += next(lines)
         assert KEY not in told, "nor does a stream show secrets"
         assert "REDACTED:anthropic-key" in told
+        world.session.append({"role": "user", "content": f"{KEY} is said while it is followed"})
+        while "while it is followed" not in told:
+            told += next(lines)
+        assert KEY not in told
         (share,) = list_shares(world.server.store, "login")
         remove_share(world.server.store, share.id)
         world.server.wait(1)

@@ -151,19 +151,6 @@ def test_an_entry_that_was_removed_by_a_rule_is_told_as_removed(store: Store) ->
 class TestIdsOfOthers:
     """An id of an entry that the caller may not read means nothing, as one that there never was."""
 
-    def test_an_entry_of_a_fork_that_is_not_the_callers(self, store: Store) -> None:
-        s = store.create("s", tags=["mine"])
-        say(s, "a", "b")
-        fork = s.fork("f")
-        fork.update(tags=["other"])
-        (secret,) = say(fork, "secret")
-
-        (reset, *rest) = read_all(feed_of(s, secret, BOUND))
-        assert (reset.event, reset.place) == ("moved", NOWHERE)
-        assert reset.data["from"] is None  # type: ignore[index]
-        assert told(rest) == [("entry", 0), ("entry", 1)]
-        assert read_all(feed_of(s, Head("none", 3), BOUND))[0].data == reset.data
-
     def test_an_entry_that_the_session_had_before_is_known(self, store: Store) -> None:
         """Of its own, or of what it has forked, before it was rewound."""
         base = store.create("base")
@@ -177,34 +164,8 @@ class TestIdsOfOthers:
             (moved,) = [frame for frame in read_all(feed_of(s, place, BOUND)) if frame.event != "status"]
             assert moved.data["common"] == 0  # type: ignore[index]
 
-    def test_a_session_that_leaves_the_reach_of_its_caller_is_gone(self, store: Store) -> None:
-        s = store.create("s", tags=["mine"])
-        feed = feed_of(s, None, BOUND)
-        assert told(feed.read().frames) == [("head", None)]
-        s.update(tags=[])
-        page = feed.read()
-
-        assert told(page.frames) == [("gone", None)]
-        assert page.is_over
-
 
 class TestShares:
-    def test_a_share_of_one_place_shows_the_path_to_it_and_no_more(self, store: Store) -> None:
-        s = store.create("s")
-        entries = say(s, "a", "b", "c")
-        share = Principal(
-            id="s1", name="share", kind="share", scopes=frozenset({"read"}), session="s", head=entries[1].id
-        )
-        feed = feed_of(s, NOWHERE, share)
-        frames = read_all(feed)
-        say(s, "d")
-        s.rewind(0)
-        s.start("work")
-
-        assert [frame.event for frame in frames] == ["entry", "entry"]
-        assert read_all(feed) == []
-        assert [frame.event for frame in read_all(feed_of(s, entries[2], share))] == ["moved"]
-
     def test_a_share_of_the_empty_beginning_shows_nothing(self, store: Store) -> None:
         s = store.create("s")
         say(s, "a")

@@ -1,4 +1,7 @@
-"""Tokens that are bound to some sessions, and shares: what they reach of sessions, entries and trees."""
+"""Tokens that are bound to some sessions: what they list, make, move and take out of the trash.
+
+That they read nothing of others is in `tests/server/access`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
@@ -140,127 +142,15 @@ def test_its_own_trash(server: Running, bound: httpx.Client, place: str) -> None
     assert server.store.find("a") is not None
 
 
-# -- a tree that is shared with sessions of others
-
-
-class Family:
-    """A session of another, a fork of it that is bound to this caller, and entries of both."""
-
-    def __init__(self, store: clew.Store, place: str) -> None:
-        self.base = store.create("base", workspace="/elsewhere")
-        self.base.append(user("shared"))
-        self.fork = self.base.fork("fork")
-        self.fork.update(workspace=place, tags=["t"])
-        self.secret = self.base.append(user("secret of the base"))[0]
-        self.base.checkpoint("secret point")
-        self.own = self.fork.append(user("own"), user("left"))[1]
-        self.fork.rewind(1)
-
-
-@pytest.fixture
-def family(server: Running, place: str) -> Family:
-    return Family(server.store, place)
-
-
-def test_s19_entries_of_others_in_the_same_tree_are_not_there(family: Family, bound: httpx.Client) -> None:
-    f, secret = f"{S}/fork", family.secret.id
-    assert [one["message"]["content"] for one in bound.get(f"{f}/entries").json()["data"]] == [
-        "shared",
-        "own",
-    ]
-    assert bound.get(f"{f}/entries/{family.own.id}").status_code == 200
-    assert bound.get(f"{f}/entries", params={"at": family.own.id}).status_code == 200
-    place = {"branch": family.secret.id.rpartition(".")[0], "position": 1}
-    tries = [
-        bound.get(f"{f}/entries/{secret}"),
-        bound.get(f"{f}/entries/{secret}/annotations"),
-        bound.get(f"{f}/entries/{secret}/media/0"),
-        bound.patch(f"{f}/entries/{secret}/annotations", json={"label": "x"}),
-        *(bound.get(f"{f}/entries", params={name: secret}) for name in ("at", "before", "after", "cursor")),
-        bound.get(f"{f}/messages", params={"at": secret}),
-        bound.get(f"{f}/context", params={"at": secret}),
-        *(bound.post(f"{f}/rewind", json={"to": to}) for to in (secret, place)),
-        bound.post(f"{f}/fork", json={"id": "g", "at": secret}),
-        bound.post(f"{f}/compact", json={"text": "x", "upto": secret}),
-    ]
-    for answer in tries:
-        assert answer.status_code == 404, (answer.request.url, answer.text)
-        assert b"secret of" not in answer.content
-    assert family.base.info.messages == 2
-
-
-def test_s19_the_tree_names_its_own_part(family: Family, bound: httpx.Client, client: httpx.Client) -> None:
-    whole = client.get(f"{S}/fork/tree").json()
-    assert set(whole["heads"]) == {"base", "fork"}
-    tree = bound.get(f"{S}/fork/tree").json()
-    assert set(tree["heads"]) == {"fork"}
-    assert tree["checkpoints"] == []
-    assert tree["forks"] == {}
-    assert {branch["session"] for branch in tree["branches"]} == {None, "fork"}
-    for path in (f"{S}/fork/tree", f"{S}/fork", S):
-        assert b"base" not in bound.get(path).content
-    tag = bound.get(f"{S}/fork").headers["etag"]
-    assert bound.patch(f"{S}/fork", json={"title": "x"}, headers={"if-match": tag}).status_code == 200
-
-
 def test_a_session_that_was_moved_away_is_not_there_any_more(
-    server: Running, family: Family, bound: httpx.Client
+    server: Running, bound: httpx.Client, place: str
 ) -> None:
-    family.fork.update(tags=[])
+    session = server.store.create("a", workspace=place, tags=["t"])
+    assert bound.post(f"{S}/a/entries", json={"messages": [user("x")]}).status_code == 201
+    session.update(tags=[])
     for answer in (
-        bound.get(f"{S}/fork"),
-        bound.post(f"{S}/fork/entries", json={"messages": [user("x")]}),
-        bound.post(f"{S}/fork/clear"),
+        bound.get(f"{S}/a"),
+        bound.post(f"{S}/a/entries", json={"messages": [user("x")]}),
+        bound.post(f"{S}/a/clear"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
-
-
-# -- shares
-
-KEY = "AKIA" + "Q7RTXK3M4WPLZ2AB"
-
-
-@pytest.fixture
-def shared(server: Running) -> clew.Session:
-    session = server.store.create("a", workspace="/w", metadata={"k": "v"})
-    session.append(user(f"my key is {KEY}"), {"role": "assistant", "content": f"`{KEY}` it is"})
-    session.annotate(0, note="private")
-    return session
-
-
-def test_s40_a_share_reads_without_secrets_and_up_to_its_head(server: Running, shared: clew.Session) -> None:
-    _, token = add_share(server.store, shared, at=shared.head)
-    shared.append(user("later"))
-    with server.client(token) as client:
-        for view in ("raw", "blocks", "html", "line"):
-            page = client.get(f"{S}/a/entries", params={"view": view})
-            assert page.status_code == 200
-            assert len(page.json()["data"]) == 2
-            one = client.get(f"{S}/a/entries/{page.json()['data'][0]['id']}", params={"view": view})
-            for answer in (page, one, client.get(f"{S}/a"), client.get(f"{S}/a/context")):
-                assert answer.status_code == 200
-                assert KEY.encode() not in answer.content
-                assert b"later" not in answer.content
-                assert b"private" not in answer.content
-            assert b"REDACTED" in page.content
-            assert one.headers["cache-control"] == "no-store"
-            assert "etag" not in one.headers
-        later = list(shared.entries())[2]
-        assert client.get(f"{S}/a/entries/{later.id}").status_code == 404
-        assert client.get(f"{S}/a/entries", params={"at": later.id}).status_code in (404, 422)
-        assert client.get(f"{S}/a/context", params={"at": later.id}).status_code in (404, 422)
-
-
-def test_s40_a_live_share_follows_the_path_only(server: Running, shared: clew.Session) -> None:
-    _, token = add_share(server.store, shared, at=None, redact=False)
-    left = shared.append(user("left"))[0]
-    shared.rewind(1)
-    with server.client(token) as client:
-        assert len(client.get(f"{S}/a/entries").json()["data"]) == 2
-        assert client.get(f"{S}/a/entries/{left.id}").status_code == 404
-        assert client.get(f"{S}/a/summary").json() == {"summary": None}
-        info = client.get(f"{S}/a").json()
-        assert (info["metadata"], info["workspace"]) == ({}, None)
-        for path in ("messages", "tree", "moves", "vars", "documents", "checkpoints", "aliases"):
-            assert client.get(f"{S}/a/{path}").status_code in (403, 404), path
-        assert client.post(f"{S}/a/entries", json={"messages": [user("x")]}).status_code in (403, 404)

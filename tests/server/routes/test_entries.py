@@ -244,9 +244,10 @@ def test_entries_of_left_branches_are_found(session: clew.Session, client: httpx
 def test_an_entry_of_another_session_is_not_there(
     server: Running, session: clew.Session, client: httpx.Client
 ) -> None:
+    own = session.append(user("by its hash it is not found"))[0]
     other = server.store.create("b").append(user("x"))[0]
     session.checkpoint("c")
-    for id in (other.id, "c", "0", "x.0", f"{other.id[:-1]}9"):
+    for id in (other.id, own.hash, "c", "0", "x.0", f"{other.id[:-1]}9"):
         answer = client.get(f"{A}/entries/{id}")
         assert (answer.status_code, answer.json()["code"]) == (404, "entry_not_found"), id
 

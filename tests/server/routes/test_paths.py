@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -11,7 +9,6 @@ import httpx
 import pytest
 
 import clew
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.routes.asking import S, assistant, user
 from tests.support.rows import each_row
@@ -22,14 +19,6 @@ def session(server: Running) -> clew.Session:
     made = server.store.create("a/b ü")
     made.append(user("fix it"), assistant("done"), user("again"))
     return made
-
-
-@pytest.fixture
-def bound(server: Running, tmp_path: Path) -> Iterator[httpx.Client]:
-    """The client of a token that sees the sessions with one tag."""
-    _, token = add_token(server.store, "bound", scopes=["admin"], tags=["mine"])
-    with server.client(token) as client:
-        yield client
 
 
 # -- outline
@@ -94,20 +83,6 @@ def test_an_entry_that_is_damaged_costs_no_more_than_its_line(
     assert [one["text"] for one in answer.json()["data"]] == told
 
 
-def test_a_bound_token_reads_no_outline_of_another_one(server: Running, bound: httpx.Client) -> None:
-    own = server.store.create("own", tags=["mine"])
-    own.append(user("shared"))
-    other = own.fork("other")
-    other.update(tags=[])
-    other.append(user("hidden words"))
-    assert bound.get(f"{S}/other/outline").status_code == 404
-    for at in (str(other.head), "1"):
-        answer = bound.get(f"{S}/own/outline", params={"at": at})
-        assert answer.status_code == 404, answer.text
-        assert "hidden" not in answer.text
-    assert [one["text"] for one in bound.get(f"{S}/own/outline").json()["data"]] == ["shared"]
-
-
 # -- compare
 
 
@@ -165,26 +140,3 @@ def test_what_cannot_be_compared_is_refused(session: clew.Session, client: httpx
     ):
         answer = client.get("/api/v1/compare", params=query)
         assert answer.json()["code"] == code, answer.text
-
-
-def test_a_bound_token_compares_only_what_it_may_see(server: Running, bound: httpx.Client) -> None:
-    own = server.store.create("own", tags=["mine"])
-    own.append(user("shared"))
-    other = own.fork("other")
-    other.update(tags=[], title="hidden title")
-    other.append(user("hidden words"))
-    for query in (
-        {"a": "own", "b": "other"},
-        {"a": "other", "b": "own"},
-        {"a": "own", "b": "own", "b_at": str(other.head)},
-        {"a": "own", "b": "own", "a_at": str(other.head)},
-    ):
-        answer = bound.get("/api/v1/compare", params=query)
-        assert answer.status_code == 404, query
-        assert "hidden" not in answer.text
-    unknown = bound.get("/api/v1/compare", params={"a": "own", "b": "nobody"})
-    hidden = bound.get("/api/v1/compare", params={"a": "own", "b": "other"})
-    assert unknown.json()["code"] == hidden.json()["code"] == "session_not_found"
-    fork = own.fork("second")
-    fork.update(tags=["mine"])
-    assert compared(bound, a="own", b="second")["same"] is True

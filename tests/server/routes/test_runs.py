@@ -130,8 +130,8 @@ def test_a_wait_is_bounded(client: httpx.Client) -> None:
     assert "wait" in answer.json()["detail"]
 
 
-def test_a_lease_is_renewed_by_its_worker_only(client: httpx.Client) -> None:
-    """S-21: no guess and no other's lease renews it, ends it, or tells anything about it."""
+def test_s21_a_lease_is_used_by_its_worker_only(client: httpx.Client) -> None:
+    """No guess and no other's lease renews it, ends it, writes under it, or tells anything about it."""
     run = start(client, lease=30, owner="worker")
     renewed = client.put(f"{A}/runs/1", headers=under(run))
     assert renewed.status_code == 200
@@ -139,13 +139,14 @@ def test_a_lease_is_renewed_by_its_worker_only(client: httpx.Client) -> None:
     epoch, _, fence = run["secret"].partition(".")
     for guess in (f"{epoch}.{int(fence, 16) ^ 1:x}", f"{int(epoch) + 1}.{fence}"):
         for method, step, body in (
-            ("PUT", "", None),
-            ("POST", "/complete", {}),
-            ("POST", "/fail", {"error": "x"}),
-            ("POST", "/close", None),
-            ("POST", "/checkpoints", {}),
+            ("PUT", "/runs/1", None),
+            ("POST", "/runs/1/complete", {}),
+            ("POST", "/runs/1/fail", {"error": "x"}),
+            ("POST", "/runs/1/close", None),
+            ("POST", "/runs/1/checkpoints", {}),
+            ("POST", "/entries", {"messages": [user("stolen")]}),
         ):
-            answer = client.request(method, f"{A}/runs/1{step}", json=body, headers={"clew-lease": guess})
+            answer = client.request(method, f"{A}{step}", json=body, headers={"clew-lease": guess})
             assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost")
             assert fence not in answer.text
     assert client.get(f"{A}/lease").json()["lease"]["owner"] == "worker"

@@ -138,14 +138,6 @@ def test_s19_a_bound_token_finds_the_notes_of_its_sessions(server: Running, boun
     assert found(bound, q="needle", role="assistant") == []
 
 
-def test_s19_a_session_of_others_is_not_there(bound: httpx.Client) -> None:
-    theirs = bound.get(SEARCH, params={"q": "login", "session": "theirs"})
-    none = bound.get(SEARCH, params={"q": "login", "session": "none"})
-    assert theirs.status_code == none.status_code == 404
-    assert none.json()["code"] == "session_not_found"
-    assert theirs.json() | {"session": "", "detail": ""} == none.json() | {"session": "", "detail": ""}
-
-
 def test_s19_the_cursor_of_another_caller_shows_nothing_of_others(
     server: Running, client: httpx.Client, bound: httpx.Client
 ) -> None:

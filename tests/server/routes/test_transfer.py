@@ -16,7 +16,6 @@ import msgspec
 import pytest
 
 import clew
-from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running, running
 from tests.server.routes.asking import API, assistant, user
@@ -175,21 +174,6 @@ def test_s19_an_export_holds_nothing_of_sessions_of_others(
         if format == "html":
             assert ("an own subagent" in answer.text) == (id == "a")
     assert bound.get(f"{API}/sessions/the-base-of-others/export?format=json").status_code == 404
-
-
-def test_s40_a_share_exports_what_it_shows(server: Running, a: clew.Session) -> None:
-    server.store.create("agent", metadata={"parent": "a"}).append(user("a secret of a subagent"))
-    _, token = add_share(server.store, a, at=None)
-    with server.client(token) as client:
-        for format in ("markdown", "html", "json"):
-            answer = client.get(f"{API}/sessions/a/export", params={"format": format})
-            assert answer.status_code == 200, answer.text
-            assert "hello" in answer.text
-            assert SECRET not in answer.text
-            assert "a secret of" not in answer.text
-            assert "/w/a" not in answer.text
-        assert client.get(f"{API}/sessions/a/export?format=jsonl").status_code == 422
-        assert client.post(f"{API}/import", content=b"{}").status_code == 403
 
 
 # -- in
