@@ -151,6 +151,19 @@ def test_an_entry_that_was_removed_by_a_rule_is_told_as_removed(store: Store) ->
 class TestIdsOfOthers:
     """An id of an entry that the caller may not read means nothing, as one that there never was."""
 
+    def test_an_entry_of_a_fork_that_is_not_the_callers(self, store: Store) -> None:
+        s = store.create("s", tags=["mine"])
+        say(s, "a", "b")
+        fork = s.fork("f")
+        fork.update(tags=["other"])
+        (secret,) = say(fork, "secret")
+
+        (reset, *rest) = read_all(feed_of(s, secret, BOUND))
+        assert (reset.event, reset.place) == ("moved", NOWHERE)
+        assert reset.data["from"] is None  # type: ignore[index]
+        assert told(rest) == [("entry", 0), ("entry", 1)]
+        assert read_all(feed_of(s, Head("none", 3), BOUND))[0].data == reset.data
+
     def test_an_entry_that_the_session_had_before_is_known(self, store: Store) -> None:
         """Of its own, or of what it has forked, before it was rewound."""
         base = store.create("base")

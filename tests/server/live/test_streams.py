@@ -429,15 +429,6 @@ def test_a_session_that_is_not_there_is_404(server: Running) -> None:
             assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
 
 
-def test_a_stream_needs_a_token(server: Running) -> None:
-    server.store.create("s")
-    with server.client(None) as client:
-        assert [client.get(f"/api/v1{path}").status_code for path in ("/live", "/sessions/s/live")] == [
-            401,
-            401,
-        ]
-
-
 def test_a_head_request_opens_no_stream(server: Running, client: httpx.Client) -> None:
     server.store.create("s")
     assert client.head("/api/v1/sessions/s/live").status_code == 200

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
@@ -154,3 +155,52 @@ def test_a_session_that_was_moved_away_is_not_there_any_more(
         bound.post(f"{S}/a/clear"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+# -- a tree that is shared with sessions of others
+
+
+class Family:
+    """A session of another, a fork of it that is bound to this caller, and entries of both."""
+
+    def __init__(self, store: clew.Store, place: str) -> None:
+        self.base = store.create("base", workspace="/elsewhere")
+        self.base.append(user("shared"))
+        self.fork = self.base.fork("fork")
+        self.fork.update(workspace=place, tags=["t"])
+        self.secret = self.base.append(user("secret of the base"))[0]
+        self.base.checkpoint("secret point")
+        self.own = self.fork.append(user("own"), user("left"))[1]
+        self.fork.rewind(1)
+
+
+@pytest.fixture
+def family(server: Running, place: str) -> Family:
+    return Family(server.store, place)
+
+
+def test_s19_entries_of_others_in_the_same_tree_are_not_there(family: Family, bound: httpx.Client) -> None:
+    f, secret = f"{S}/fork", family.secret.id
+    assert [one["message"]["content"] for one in bound.get(f"{f}/entries").json()["data"]] == [
+        "shared",
+        "own",
+    ]
+    assert bound.get(f"{f}/entries/{family.own.id}").status_code == 200
+    assert bound.get(f"{f}/entries", params={"at": family.own.id}).status_code == 200
+    place = {"branch": family.secret.id.rpartition(".")[0], "position": 1}
+    tries = [
+        bound.get(f"{f}/entries/{secret}"),
+        bound.get(f"{f}/entries/{secret}/annotations"),
+        bound.get(f"{f}/entries/{secret}/media/0"),
+        bound.patch(f"{f}/entries/{secret}/annotations", json={"label": "x"}),
+        *(bound.get(f"{f}/entries", params={name: secret}) for name in ("at", "before", "after", "cursor")),
+        bound.get(f"{f}/messages", params={"at": secret}),
+        bound.get(f"{f}/context", params={"at": secret}),
+        *(bound.post(f"{f}/rewind", json={"to": to}) for to in (secret, place)),
+        bound.post(f"{f}/fork", json={"id": "g", "at": secret}),
+        bound.post(f"{f}/compact", json={"text": "x", "upto": secret}),
+    ]
+    for answer in tries:
+        assert answer.status_code == 404, (answer.request.url, answer.text)
+        assert b"secret of" not in answer.content
+    assert family.base.info.messages == 2

@@ -164,22 +164,6 @@ def test_a_cursor_that_is_none(client: httpx.Client, ids: list[str], cursor: str
 # -- who may
 
 
-def test_files_need_a_scope_of_their_own(limited: Callable[..., httpx.Client], ids: list[str]) -> None:
-    client = limited("admin")
-    for path in (
-        "/snapshots",
-        f"/snapshots/{ids[0]}",
-        f"/snapshots/{ids[0]}/files",
-        f"/snapshots/{ids[0]}/files/src/a.py",
-        f"/diff?a={ids[0]}&b={ids[1]}",
-        "/sessions/a/snapshots",
-        "/sessions/a/file-history?path=x",
-        "/restores",
-    ):
-        answer = client.get(API + path)
-        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
-
-
 def test_s20_a_bound_token_sees_the_snapshots_of_its_sessions_only(
     server: Running, limited: Callable[..., httpx.Client], ids: list[str], root: Path
 ) -> None:

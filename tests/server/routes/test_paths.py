@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -140,3 +141,29 @@ def test_what_cannot_be_compared_is_refused(session: clew.Session, client: httpx
     ):
         answer = client.get("/api/v1/compare", params=query)
         assert answer.json()["code"] == code, answer.text
+
+
+def test_a_bound_token_compares_only_what_it_may_see(
+    server: Running, limited: Callable[..., httpx.Client]
+) -> None:
+    bound = limited("admin", tags=["mine"])
+    own = server.store.create("own", tags=["mine"])
+    own.append(user("shared"))
+    other = own.fork("other")
+    other.update(tags=[], title="hidden title")
+    other.append(user("hidden words"))
+    for query in (
+        {"a": "own", "b": "other"},
+        {"a": "other", "b": "own"},
+        {"a": "own", "b": "own", "b_at": str(other.head)},
+        {"a": "own", "b": "own", "a_at": str(other.head)},
+    ):
+        answer = bound.get("/api/v1/compare", params=query)
+        assert answer.status_code == 404, query
+        assert "hidden" not in answer.text
+    unknown = bound.get("/api/v1/compare", params={"a": "own", "b": "nobody"})
+    hidden = bound.get("/api/v1/compare", params={"a": "own", "b": "other"})
+    assert unknown.json()["code"] == hidden.json()["code"] == "session_not_found"
+    fork = own.fork("second")
+    fork.update(tags=["mine"])
+    assert compared(bound, a="own", b="second")["same"] is True

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +17,7 @@ from clew.core.runs.lease import Pauses
 from clew.server.routes import runs
 from clew.server.routing import Route
 from clew.testing.backend.base import Ticking
+from tests.server.access.requests import bodies, path_of
 from tests.server.conftest import Running, running
 from tests.server.routes.asking import A, user
 from tests.support.rows import each_row
@@ -185,20 +184,6 @@ def test_a_stolen_lease_is_lost(server: Running, client: httpx.Client) -> None:
     assert client.put(f"{A}/runs/2", headers=under(second)).status_code == 200
 
 
-def test_a_lease_outlives_its_server(tmp_path: Path) -> None:
-    """The server holds nothing: another one, or another process, goes on with the same lease."""
-    with clew.open(tmp_path / "store.db") as store:
-        store.create("a")
-        with running(store) as server, server.client() as client:
-            run = start(client, owner="worker", lease=60)
-    with clew.open(tmp_path / "store.db") as store:
-        assert store.interrupted() == []
-        with running(store) as server, server.client() as client:
-            assert client.post(f"{A}/runs", json={}).status_code == 423
-            assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 200
-            assert client.post(f"{A}/runs/1/complete", json={}, headers=under(run)).status_code == 204
-
-
 def test_a_lease_ends_by_time_alone() -> None:
     wall, steady = Ticking(step=0), Ticking(now=5_000_000, step=0)
     with clew.Store(clew.open("memory:")._engine.backend, clock=wall, steady=steady) as store:
@@ -233,8 +218,6 @@ def test_times_are_utc_with_microseconds(timed: Running) -> None:
 
 
 VALUES = {"id": "a", "epoch": "1", "entry": "0", "name": "half", "alias": "other", "document": "d"}
-BODIES: dict[tuple[str, str], Any] = {("POST", "/api/v1/sessions/{id}/compact"): {"text": "x"}}
-"""Where a body that is made of its type alone would not do, by method and path."""
 
 
 def writes(routes: list[Route]) -> Iterator[Route]:
@@ -244,46 +227,10 @@ def writes(routes: list[Route]) -> Iterator[Route]:
             yield route
 
 
-def path_of(route: Route) -> str:
-    path = route.path
-    for name in route.names:
-        path = path.replace(f"{{{name}}}", VALUES.get(name, "x"))
-    return path
-
-
-def example(kind: Any) -> Any:
-    """A small value of a type, as JSON."""
-    return _example(msgspec.inspect.type_info(kind))
-
-
-def _example(info: Any) -> Any:
-    match info:
-        case msgspec.inspect.StructType(fields=fields):
-            return {field.encode_name: _example(field.type) for field in fields if field.required}
-        case msgspec.inspect.UnionType(types=types):
-            return _example(types[0])
-        case msgspec.inspect.LiteralType(values=values):
-            return values[0]
-        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
-            return [_example(info.item_type)]
-        case msgspec.inspect.DictType():
-            return {"role": "user"}
-        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
-            return math.ceil(info.ge or 0)
-        case msgspec.inspect.StrType():
-            return "x"
-        case msgspec.inspect.BoolType():
-            return True
-        case _:
-            return {"role": "user", "content": "x"}
-
-
 def sent(client: httpx.Client, route: Route, headers: dict[str, str]) -> httpx.Response:
-    body = BODIES.get((route.method, route.path))
-    if body is None and route.body is not None and route.body is not bytes:
-        body = example(route.body)
-    content = {"content": b"x"} if route.body is bytes else {"json": body}
-    return client.request(route.method, path_of(route), headers=headers, **content)
+    body = {"text": "x"} if route.path.endswith("/compact") else next(bodies(route, VALUES))
+    content = {"content": body} if isinstance(body, bytes) else {"json": body}
+    return client.request(route.method, path_of(route, VALUES), headers=headers, **content)
 
 
 def test_no_write_of_a_worker_that_lost_its_lease_is_taken(server: Running, client: httpx.Client) -> None:
@@ -331,12 +278,3 @@ def test_every_other_write_is_refused_while_a_worker_holds_the_lease(
     }
     assert {one for one in every - refused if "/runs/" not in one[1]} == BESIDE
     assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 200
-
-
-def test_a_star_writes_whoever_holds_the_lease(server: Running, client: httpx.Client) -> None:
-    run = start(client, owner="worker")
-    said = {"messages": [{"role": "user", "content": "a remark from outside"}]}
-    assert client.post(f"{A}/entries", json=said).status_code == 423
-    assert client.post(f"{A}/entries", json=said, headers={"clew-lease": "*"}).status_code == 201
-    assert client.post(f"{A}/entries", json=said, headers=under(run)).status_code == 201
-    assert [entry.epoch for entry in server.store.get("a").entries()] == [0, 0, 1]
