@@ -9,7 +9,6 @@ import pytest
 from tests.server.fuzzing import fuzz
 from tests.support.effort import usually
 
-
 READ = [f"--exclude-method={method}" for method in ("POST", "PUT", "PATCH", "DELETE")]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote, urlencode
 
@@ -23,6 +24,7 @@ IDLE = b": still here"
 """What a stream says when it has told all that there is, on a server with a short `heartbeat`."""
 
 
+@cache
 def routes() -> list[Route]:
     return all_routes(Settings())
 

@@ -18,6 +18,7 @@ from clew.server.live.feed import Feed
 from clew.session import Session
 from tests.server.conftest import TOKEN, Running
 from tests.server.live.client import Copy, Stream
+from tests.server.routes.asking import refusal
 from tests.support.rows import each_row
 from tests.support.waiting import until
 
@@ -355,7 +356,7 @@ def test_a_caller_has_so_many_streams_and_no_more(serve: Callable[..., Running])
             one.next()
             two.next()
             refused = client.get("/api/v1/sessions/s/live")
-            assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+            assert refusal(refused) == (429, "too_many_streams")
             assert refused.headers["retry-after"] == "1"
         until(lambda: not server.app.hub.streams)
         with Stream(server.url, "/api/v1/live", TOKEN) as again:
@@ -425,8 +426,7 @@ def test_an_entry_of_another_session_means_nothing(server: Running, follow: Foll
 def test_a_session_that_is_not_there_is_404(server: Running) -> None:
     with server.client() as client:
         for path in ("/sessions/nowhere/live", "/live?session=nowhere", "/live?session=a&session=b"):
-            answer = client.get(f"/api/v1{path}")
-            assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+            assert refusal(client.get(f"/api/v1{path}")) == (404, "session_not_found")
 
 
 def test_a_head_request_opens_no_stream(server: Running, client: httpx.Client) -> None:

@@ -25,11 +25,8 @@ from clew.errors import ClewError, InvalidError, OutcomeUnknownError
 from clew.server.access.tokens import add_token
 from clew.server.rows import held
 from tests.server.conftest import TOKEN, Running
+from tests.server.routes.asking import user
 from tests.support.rows import each_row, named
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 class Facts(msgspec.Struct):

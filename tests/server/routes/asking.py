@@ -27,6 +27,11 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    """The status of a problem, and its code."""
+    return answer.status_code, answer.json()["code"]
+
+
 def pages(client: httpx.Client, url: str, **query: Any) -> Iterator[Any]:
     """The bodies of a page and of all that it leads to. One that leads nowhere has no cursor."""
     following: str | None = f"{url}?{httpx.QueryParams(query)}"

@@ -16,7 +16,7 @@ import clew
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-from tests.server.routes.asking import S, user
+from tests.server.routes.asking import S, refusal, user
 
 
 @pytest.fixture
@@ -98,16 +98,14 @@ def test_what_is_made_gets_the_binding(server: Running, bound: httpx.Client, pla
     fork = bound.post(f"{S}/a/fork", json={"id": "f"})
     assert fork.status_code == 201
     assert server.store.get("f").info.workspace == place
-    refused = bound.post(S, json={"id": "c", "workspace": "/elsewhere"})
-    assert (refused.status_code, refused.json()["code"]) == (403, "bound")
+    assert refusal(bound.post(S, json={"id": "c", "workspace": "/elsewhere"})) == (403, "bound")
 
 
 def test_a_session_cannot_be_moved_out_of_reach(server: Running, bound: httpx.Client, place: str) -> None:
     server.store.create("a", workspace=place, tags=["t"])
     patches: list[Any] = [{"workspace": "/elsewhere"}, {"workspace": None}, {"tags": []}, {"tags": None}]
     for patch in patches:
-        answer = bound.patch(f"{S}/a", json=patch)
-        assert (answer.status_code, answer.json()["code"]) == (403, "bound"), patch
+        assert refusal(bound.patch(f"{S}/a", json=patch)) == (403, "bound"), patch
     assert bound.patch(f"{S}/a", json={"tags": ["t", "u"], "title": "x"}).status_code == 200
     assert server.store.get("a").info.tags == ("t", "u")
 
@@ -138,8 +136,7 @@ def test_its_own_trash(server: Running, bound: httpx.Client, place: str) -> None
     assert [one["id"] for one in bound.get(S, params={"deleted": "true"}).json()["data"]] == ["a"]
     assert bound.post(f"{S}/a/restore").status_code == 200
     assert bound.post(f"{S}/theirs/restore").status_code == 404
-    purge = bound.delete(f"{S}/a", params={"purge": "true"})
-    assert (purge.status_code, purge.json()["code"]) == (403, "forbidden")
+    assert refusal(bound.delete(f"{S}/a", params={"purge": "true"})) == (403, "forbidden")
     assert server.store.find("a") is not None
 
 
@@ -154,7 +151,7 @@ def test_a_session_that_was_moved_away_is_not_there_any_more(
         bound.post(f"{S}/a/entries", json={"messages": [user("x")]}),
         bound.post(f"{S}/a/clear"),
     ):
-        assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+        assert refusal(answer) == (404, "session_not_found")
 
 
 # -- a tree that is shared with sessions of others

@@ -16,7 +16,7 @@ import clew
 from clew.model import Entry
 from clew.server.routes import entries as routes
 from tests.server.conftest import Running, running
-from tests.server.routes.asking import JSON, A, pages, user
+from tests.server.routes.asking import JSON, A, pages, refusal, user
 from tests.support.rows import each_row
 
 
@@ -91,7 +91,7 @@ def test_a_cursor_that_left_the_path_is_told(session: clew.Session, client: http
     session.rewind(1)
     session.append(user("x"))
     answer = client.get(f"{A}/entries", params={"limit": 4, "cursor": cursor})
-    assert (answer.status_code, answer.json()["code"]) == (404, "entry_not_found")
+    assert refusal(answer) == (404, "entry_not_found")
 
 
 def test_s37_a_cursor_is_checked(server: Running, session: clew.Session, client: httpx.Client) -> None:
@@ -149,8 +149,7 @@ def test_entries_are_found_by_their_label(session: clew.Session, client: httpx.C
 def test_what_cannot_be_asked_for_is_refused(
     session: clew.Session, client: httpx.Client, params: dict[str, Any], status: int, code: str
 ) -> None:
-    answer = client.get(f"{A}/entries", params=params)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert refusal(client.get(f"{A}/entries", params=params)) == (status, code)
 
 
 # -- large ones
@@ -212,8 +211,7 @@ def test_media_are_inline_or_a_link(session: clew.Session, client: httpx.Client)
     assert all("elsewhere" not in block["html"] for block in blocks if "html" in block)
     place = media[1]["link"].rpartition("/")[0]
     for number in ("3", "4", "-1", "x", "9" * 99):
-        answer = client.get(f"{place}/{number}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "no_such_media"), number
+        assert refusal(client.get(f"{place}/{number}")) == (404, "no_such_media"), number
 
 
 # -- one entry
@@ -248,8 +246,7 @@ def test_an_entry_of_another_session_is_not_there(
     other = server.store.create("b").append(user("x"))[0]
     session.checkpoint("c")
     for id in (other.id, own.hash, "c", "0", "x.0", f"{other.id[:-1]}9"):
-        answer = client.get(f"{A}/entries/{id}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "entry_not_found"), id
+        assert refusal(client.get(f"{A}/entries/{id}")) == (404, "entry_not_found"), id
 
 
 # -- damage
@@ -280,7 +277,7 @@ def test_a_damaged_entry_costs_itself(harmed: Path) -> None:
         assert [one["position"] for one in read(client, newest_first="true", limit=4)["damaged"]] == [1]
         for path in (f"{A}/entries?damaged=raise", f"{A}/messages"):
             answer = client.get(path)
-            assert (answer.status_code, answer.json()["code"]) == (500, "corrupt_entry")
+            assert refusal(answer) == (500, "corrupt_entry")
             assert answer.json()["position"] == 1
 
 
@@ -374,5 +371,4 @@ def test_media_that_are_not_base64_are_not_there(client: httpx.Client, server: R
     (entry,) = server.store.create("s").append(
         {"role": "user", "content": [{"type": "image", "source": source}]}
     )
-    answer = client.get(f"/api/v1/sessions/s/entries/{entry.id}/media/0")
-    assert (answer.status_code, answer.json()["code"]) == (404, "no_such_media")
+    assert refusal(client.get(f"/api/v1/sessions/s/entries/{entry.id}/media/0")) == (404, "no_such_media")

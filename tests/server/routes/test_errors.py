@@ -17,7 +17,7 @@ from clew import errors
 from clew.errors import ClewError
 from clew.model import Head
 from tests.server.conftest import Running, running
-from tests.server.routes.asking import S
+from tests.server.routes.asking import S, refusal
 from tests.support.rows import each_row
 
 SOON = datetime.now(UTC) + timedelta(seconds=40)
@@ -124,7 +124,7 @@ def test_a_store_that_another_process_holds_is_busy(tmp_path: Path) -> None:
             client.post(f"{S}/a/entries", json={"messages": [{"role": "user"}]}),
             client.post(f"{S}/a/clear"),
         ):
-            assert (answer.status_code, answer.json()["code"]) == (503, "store_busy")
+            assert refusal(answer) == (503, "store_busy")
             assert answer.json()["retryable"] is True
             assert answer.headers["retry-after"] == "1"
         other.execute("ROLLBACK")
@@ -135,8 +135,7 @@ def test_a_store_that_another_process_holds_is_busy(tmp_path: Path) -> None:
 def test_a_store_that_was_closed() -> None:
     with running(clew.open("memory:")) as server, server.client() as client:
         server.store.close()
-        answer = client.get(S)
-        assert (answer.status_code, answer.json()["code"]) == (503, "store_closed")
+        assert refusal(client.get(S)) == (503, "store_closed")
 
 
 @each_row(
@@ -146,13 +145,13 @@ def test_a_store_that_was_closed() -> None:
 def test_what_is_asked_of_a_session_that_is_not_there(served: Running, path: str) -> None:
     with served.client() as client:
         answer: httpx.Response = client.get(f"{S}/none{path.rstrip('/')}")
-    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+    assert refusal(answer) == (404, "session_not_found")
 
 
 def test_a_method_that_a_path_does_not_take(served: Running) -> None:
     with served.client() as client:
         answer = client.delete(S)
-    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert refusal(answer) == (405, "method_not_allowed")
     assert set(answer.headers["allow"].split(", ")) >= {"GET", "POST"}
 
 
@@ -169,4 +168,4 @@ def test_a_store_that_is_open_for_reading_only(tmp_path: Path) -> None:
             client.delete(f"{S}/a"),
             client.put(f"{S}/a/documents/d", content=b"x"),
         ):
-            assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), answer.request.url
+            assert refusal(answer) == (403, "read_only"), answer.request.url

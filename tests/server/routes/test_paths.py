@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from tests.server.conftest import Running
-from tests.server.routes.asking import S, assistant, user
+from tests.server.routes.asking import S, assistant, refusal, user
 from tests.support.rows import each_row
 
 
@@ -58,7 +58,7 @@ def test_the_outline_of_another_branch(session: clew.Session, client: httpx.Clie
     assert told(at=left.id, after=1) == ["again"]
     assert told(after=2**31) == []
     missing = client.get(f"{S}/a%2Fb%20%C3%BC/outline", params={"at": "nothing"})
-    assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
+    assert refusal(missing) == (404, "checkpoint_not_found")
 
 
 @each_row(

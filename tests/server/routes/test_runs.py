@@ -19,7 +19,7 @@ from clew.server.routing import Route
 from clew.testing.backend.base import Ticking
 from tests.server.access.requests import bodies, path_of
 from tests.server.conftest import Running, running
-from tests.server.routes.asking import A, user
+from tests.server.routes.asking import A, refusal, user
 from tests.support.rows import each_row
 
 
@@ -101,7 +101,7 @@ def test_another_worker_is_told_who_has_the_lease_and_when_to_ask_again(timed: R
         timed.wait(5)
         for wait in (0, 0.01):
             answer = client.post(f"{A}/runs", json={"owner": "second", "wait": wait})
-            assert (answer.status_code, answer.json()["code"]) == (423, "lease_held")
+            assert refusal(answer) == (423, "lease_held")
             assert answer.json()["owner"] == "first"
             assert answer.json()["expires_at"] == run["expires_at"]
             assert answer.json()["retryable"] is True
@@ -125,7 +125,7 @@ def test_a_request_waits_for_a_lease_and_gets_it_and_takes_no_thread_from_others
 
 def test_a_wait_is_bounded(client: httpx.Client) -> None:
     answer = client.post(f"{A}/runs", json={"wait": 21})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert refusal(answer) == (422, "invalid")
     assert "wait" in answer.json()["detail"]
 
 
@@ -146,7 +146,7 @@ def test_s21_a_lease_is_used_by_its_worker_only(client: httpx.Client) -> None:
             ("POST", "/entries", {"messages": [user("stolen")]}),
         ):
             answer = client.request(method, f"{A}{step}", json=body, headers={"clew-lease": guess})
-            assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost")
+            assert refusal(answer) == (409, "lease_lost")
             assert fence not in answer.text
     assert client.get(f"{A}/lease").json()["lease"]["owner"] == "worker"
 
@@ -165,7 +165,7 @@ def test_a_run_is_not_touched_without_its_lease(
     method = "POST" if step else "PUT"
     body = {"error": "x"} if step == "/fail" else {} if step in ("/complete", "/checkpoints") else None
     answer = client.request(method, f"{A}/runs/1{step}", json=body, headers=header)
-    assert (answer.status_code, answer.json()["code"]) == (428, "lease_required")
+    assert refusal(answer) == (428, "lease_required")
     assert "Clew-Lease" in answer.json()["next"]
 
 
@@ -179,7 +179,7 @@ def test_a_stolen_lease_is_lost(server: Running, client: httpx.Client) -> None:
     first = start(client, owner="first")
     second = start(client, owner="second", steal=True)
     lost = client.put(f"{A}/runs/1", headers=under(first))
-    assert (lost.status_code, lost.json()["code"]) == (409, "lease_lost")
+    assert refusal(lost) == (409, "lease_lost")
     assert (lost.json()["owner"], lost.json()["current_epoch"]) == ("second", 2)
     assert client.put(f"{A}/runs/2", headers=under(second)).status_code == 200
 
@@ -198,8 +198,7 @@ def test_a_lease_ends_by_time_alone() -> None:
 
 @each_row("header", ["", "1", "x.y", "1.0", "0.1", "1.ff; drop", "1." + "f" * 17])
 def test_a_lease_that_cannot_be_one_is_refused(client: httpx.Client, header: str) -> None:
-    answer = client.put(f"{A}/runs/1", headers={"clew-lease": header})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
+    assert refusal(client.put(f"{A}/runs/1", headers={"clew-lease": header})) == (400, "invalid_header")
 
 
 def test_the_owner_is_the_caller_unless_it_says_otherwise(client: httpx.Client) -> None:

@@ -12,7 +12,7 @@ import pytest
 from clew.model.search import Hit
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-from tests.server.routes.asking import assistant, pages, user
+from tests.server.routes.asking import assistant, pages, refusal, user
 from tests.support.rows import each_row
 
 SEARCH = "/api/v1/search"
@@ -108,8 +108,7 @@ def test_pages_lead_to_each_other_and_keep_the_question(server: Running, client:
     ],
 )
 def test_a_question_that_is_none(client: httpx.Client, query: dict[str, str], code: str) -> None:
-    answer = client.get(SEARCH, params=query)
-    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert refusal(client.get(SEARCH, params=query)) == (422, code)
 
 
 # -- tokens that are bound
@@ -169,7 +168,6 @@ def test_sums_of_usage_are_those_of_the_own_sessions(server: Running, bound: htt
     server.store.get("theirs").update(metadata={"parent": "mine"})
     server.store.get("both").update(metadata={"parent": "theirs"})
     for path in ("/api/v1/usage?by=session&subagents=true", "/api/v1/sessions/mine/usage?subagents=true"):
-        answer = bound.get(path)
-        assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+        assert refusal(bound.get(path)) == (403, "bound")
     elsewhere = bound.get("/api/v1/usage", params={"workspace": "/w/theirs"}).json()
     assert elsewhere["totals"]["calls"] == 0

@@ -13,7 +13,7 @@ import pytest
 from clew.errors import LeaseLostError
 from clew.server.routing import encoded
 from tests.server.conftest import Running
-from tests.server.routes.asking import JSON, S, plain, raw, rows, user
+from tests.server.routes.asking import JSON, S, plain, raw, refusal, rows, user
 from tests.support.rows import each_row
 
 
@@ -123,8 +123,7 @@ def test_put_opens_or_makes(server: Running, client: httpx.Client) -> None:
     again = client.put(f"{S}/a", json={"title": "two"})
     assert (made.status_code, again.status_code) == (201, 200)
     assert again.json()["title"] == "one"
-    refused = client.put(f"{S}/a", json={}, headers={"if-none-match": "*"})
-    assert (refused.status_code, refused.json()["code"]) == (412, "session_exists")
+    assert refusal(client.put(f"{S}/a", json={}, headers={"if-none-match": "*"})) == (412, "session_exists")
     assert client.put(f"{S}/b", json={}, headers={"if-none-match": "*"}).status_code == 201
 
 
@@ -132,7 +131,7 @@ def test_an_id_that_is_taken_is_refused(server: Running, client: httpx.Client) -
     server.store.create("a").add_alias("b")
     for id in ("a", "b"):
         answer = client.post(S, json={"id": id})
-        assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+        assert refusal(answer) == (409, "session_exists")
         assert answer.json()["session"] == id
 
 
@@ -336,7 +335,7 @@ def test_two_patches_of_one_reader_do_not_overwrite_each_other(server: Running, 
     tag = client.get(f"{S}/a").headers["etag"]
     assert patched(client, {"title": "one"}, **{"if-match": tag}).status_code == 200
     late = patched(client, {"title": "two"}, **{"if-match": tag})
-    assert (late.status_code, late.json()["code"]) == (412, "session_changed")
+    assert refusal(late) == (412, "session_changed")
     assert server.store.get("a").info.title == "one"
     assert patched(client, {"title": "two"}, **{"if-match": late.headers["etag"]}).status_code == 200
     assert patched(client, {"title": "three"}, **{"if-match": "*"}).status_code == 200
@@ -352,8 +351,7 @@ def test_the_trash_and_back(server: Running, client: httpx.Client) -> None:
     assert client.get(f"{S}/a").status_code == 404
     assert client.delete(f"{S}/a").status_code == 404
     assert client.post(f"{S}/a/restore").json() == info_of(server, "a")
-    again = client.post(f"{S}/a/restore")
-    assert (again.status_code, again.json()["code"]) == (404, "session_not_found")
+    assert refusal(client.post(f"{S}/a/restore")) == (404, "session_not_found")
 
 
 def test_a_purge_removes_for_good(server: Running, client: httpx.Client) -> None:
@@ -383,8 +381,7 @@ def test_a_session_with_a_worker_is_deleted_by_force_only(server: Running, clien
 def test_a_delete_by_a_reader_of_an_old_head_is_refused(server: Running, client: httpx.Client) -> None:
     tag = client.post(S, json={"id": "a"}).headers["etag"]
     server.store.get("a").append(user("x"))
-    answer = client.delete(f"{S}/a", headers={"if-match": tag})
-    assert (answer.status_code, answer.json()["code"]) == (412, "head_moved")
+    assert refusal(client.delete(f"{S}/a", headers={"if-match": tag})) == (412, "head_moved")
     assert server.store.find("a") is not None
 
 
@@ -392,8 +389,7 @@ def test_a_restored_id_may_be_taken(server: Running, client: httpx.Client) -> No
     server.store.create("a")
     server.store.delete("a")
     server.store.create("a")
-    answer = client.post(f"{S}/a/restore")
-    assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+    assert refusal(client.post(f"{S}/a/restore")) == (409, "session_exists")
 
 
 # -- names and activity
@@ -406,12 +402,11 @@ def test_aliases(server: Running, client: httpx.Client) -> None:
     assert client.put(f"{S}/a/aliases/x%2Fy").json() == {"data": ["x/y"]}
     assert client.get(f"{S}/x%2Fy/aliases").json() == {"data": ["x/y"]}
     taken = client.put(f"{S}/b/aliases/x%2Fy")
-    assert (taken.status_code, taken.json()["code"]) == (409, "alias_exists")
+    assert refusal(taken) == (409, "alias_exists")
     assert taken.json()["session"] == "a"
     assert client.put(f"{S}/b/aliases/x%2Fy", params={"move": "true"}).json() == {"data": ["x/y"]}
     assert store.get("x/y").id == "b"
-    missing = client.delete(f"{S}/a/aliases/x%2Fy")
-    assert (missing.status_code, missing.json()["code"]) == (404, "alias_not_found")
+    assert refusal(client.delete(f"{S}/a/aliases/x%2Fy")) == (404, "alias_not_found")
     assert client.delete(f"{S}/b/aliases/x%2Fy").status_code == 204
     assert store.find("x/y") is None
 
@@ -433,5 +428,5 @@ def test_a_touched_session_is_listed_first(server: Running, client: httpx.Client
 
 def test_a_lease_that_cannot_be_read_makes_no_session(client: httpx.Client, server: Running) -> None:
     answer = client.put("/api/v1/sessions/new", json={}, headers={"clew-lease": ""})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
+    assert refusal(answer) == (400, "invalid_header")
     assert server.store.find("new") is None

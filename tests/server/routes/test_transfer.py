@@ -18,7 +18,7 @@ import pytest
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running, running
-from tests.server.routes.asking import API, assistant, user
+from tests.server.routes.asking import API, assistant, refusal, user
 from tests.support.rows import each_row
 
 SECRET = "ghp_" + "R7kQ2mZ9xV4bN8sT1wY6cH3jL5pD0fGaEuKi"
@@ -166,7 +166,7 @@ def test_s19_an_export_holds_nothing_of_sessions_of_others(
         answer = bound.get(f"{API}/sessions/{id}/export", params={"format": format, **whole})
         assert "the-base-of-others" not in answer.text
         if (id, format) == ("fork", "jsonl"):
-            assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+            assert refusal(answer) == (403, "bound")
             continue
         assert answer.status_code == 200
         assert "a secret of" not in answer.text
@@ -294,19 +294,17 @@ def test_a_file_may_be_larger_than_other_requests_and_has_a_limit(temporary: Pat
     ):
         assert sent(client, CLAUDE + b" " * 3000).status_code == 200
         for content in (CLAUDE + b" " * 6000, iter([CLAUDE, b" " * 6000])):
-            answer = sent(client, content)
-            assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+            assert refusal(sent(client, content)) == (413, "too_large")
     assert list(temporary.iterdir()) == []
 
 
 def test_a_compressed_body_is_refused(client: httpx.Client) -> None:
     answer = client.post(f"{API}/import", content=b"x", headers={"content-encoding": "gzip"})
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_encoding")
+    assert refusal(answer) == (415, "unsupported_encoding")
 
 
 def test_a_bound_token_imports_nothing(bound: httpx.Client) -> None:
-    answer = sent(bound, CLAUDE)
-    assert (answer.status_code, answer.json()["code"]) == (403, "bound")
+    assert refusal(sent(bound, CLAUDE)) == (403, "bound")
 
 
 def test_s42_a_file_that_names_others_gets_nothing_of_them(
