@@ -159,16 +159,18 @@ def test_a_deleted_session_is_gone_and_the_stream_ends(server: Running, follow: 
     assert again.status == 404
 
 
-def test_a_session_of_the_same_id_is_another_one(server: Running, follow: Follow) -> None:
-    """An id of the old one means nothing: the client begins anew."""
+def test_an_id_that_is_none_of_this_session_means_nothing(server: Running, follow: Follow) -> None:
+    """One of a session that had its id before, one of another, and one that never was: begin anew."""
     (old,) = say(server.store.create("s"), "old")
     server.store.delete("s", purge=True)
     (new,) = say(server.store.create("s"), "new")
-    stream = follow("/sessions/s/live", old.id)
-    moved = stream.next()
-
-    assert (moved.event, moved.id, moved.data["from"], moved.data["common"]) == ("moved", "start", None, -1)
-    assert stream.next().id == new.id
+    (other,) = say(server.store.create("t"), "other")
+    for id in (old.id, other.id, "no-such-branch.0"):
+        stream = follow("/sessions/s/live", id)
+        moved = stream.next()
+        assert (moved.event, moved.id) == ("moved", "start"), id
+        assert (moved.data["from"], moved.data["common"]) == (None, -1), id
+        assert stream.next().id == new.id
 
 
 def test_a_restored_session_goes_on_where_it_was(server: Running, follow: Follow) -> None:
@@ -409,18 +411,6 @@ def test_a_hostile_id_is_refused_or_means_nothing(server: Running, follow: Follo
             answer = client.get(f"/api/v1{path}{joined}after={quote(id + chr(0), safe='')}")
             assert answer.status_code == 422, id
             assert answer.json()["code"] in ("invalid_event_id", "invalid_query"), id
-
-
-def test_an_entry_of_another_session_means_nothing(server: Running, follow: Follow) -> None:
-    (mine,) = say(server.store.create("s"), "x")
-    (other,) = say(server.store.create("t"), "y")
-    stream = follow("/sessions/s/live", other.id)
-    unknown = follow("/sessions/s/live", "no-such-branch.0")
-
-    for each in (stream, unknown):
-        moved = each.next()
-        assert (moved.event, moved.data["from"], moved.data["common"]) == ("moved", None, -1)
-        assert each.next().id == mine.id
 
 
 def test_a_session_that_is_not_there_is_404(server: Running) -> None:

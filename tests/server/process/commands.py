@@ -20,7 +20,6 @@ from clew.cli import run
 from tests.cli.processes import COMMAND
 from tests.support import waiting
 
-PATIENCE = 30.0
 until = waiting.until
 
 
@@ -53,6 +52,11 @@ class Serving:
     @property
     def token(self) -> str:
         return Path(self.said["token_file"]).read_text()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        return host, int(port)
 
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
         if self.said["url"] is None:

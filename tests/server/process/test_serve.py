@@ -90,8 +90,7 @@ def test_its_log_has_a_line_for_each_request(one: Serving) -> None:
         client.get(f"/api/v1/nothing/{one.token}?token={one.token}")
         client.get("/api/v1/sessions", headers={"authorization": f"Bearer {wrong}"})
         client.get("/api/v1/sessions", headers={b"x-forwarded-for": b"1.2.3.4\xe9", b"referer": b"secret"})
-    host, _, port = one.url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port))) as connection:
+    with socket.create_connection(one.address) as connection:
         connection.sendall(b"nonsense\r\n\r\n")
         assert connection.recv(1000)
     until(lambda: len(lines()) == 6)
@@ -229,7 +228,7 @@ def test_s16_the_address_of_the_browser_is_worth_nothing_to_other_users_of_the_m
     with serving(tmp_path, "--open", env=env) as server:
         until((tmp_path / "opened").exists)
         code = (tmp_path / "opened").read_text().partition("/#once=")[2]
-        port = int(server.url.rpartition(":")[2])
+        port = server.address[1]
         body = json.dumps({"once": code})
         head = f"POST /api/v1/login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         request = f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
@@ -291,21 +290,20 @@ def test_a_file_in_the_place_of_the_socket_is_kept(tmp_path: Path) -> None:
 @contextmanager
 def half_a_request(server: Serving, body: bytes = b'{"id": "late"}') -> Iterator[socket.socket]:
     """A connection on which the rest of a body is still to come; the server is at work on it."""
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
     head = (
-        f"POST /api/v1/sessions HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {server.token}\r\n"
+        f"POST /api/v1/sessions HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n"
+        f"Authorization: Bearer {server.token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection((host, int(port))) as one:
+    with socket.create_connection(server.address) as one:
         one.sendall(head.encode() + body[:5])
         until(lambda: 'clew_requests_in_flight{worker="0"} 2' in server.get("/metrics").text)
         yield one
 
 
 def is_listening(server: Serving) -> bool:
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
     try:
-        socket.create_connection((host, int(port))).close()
+        socket.create_connection(server.address).close()
     except ConnectionRefusedError:
         return False
     return True

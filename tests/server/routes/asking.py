@@ -48,6 +48,15 @@ def rows(client: httpx.Client, url: str, **query: Any) -> list[Any]:
     return [one for page in pages(client, url, **query) for one in page["data"]]
 
 
+def pieces(client: httpx.Client, url: str, view: str, **query: Any) -> Iterator[str]:
+    """The HTML of all entries on a path, as this view has it."""
+    for entry in rows(client, url, view=view, limit=200, large="true", **query):
+        if view == "html":
+            yield entry["html"]
+        else:
+            yield from (one.get("html", "") for one in entry["blocks"])
+
+
 def raw(client: httpx.Client, path: str) -> httpx.URL:
     """An address that is sent as it stands, with whatever was encoded in it."""
     return httpx.URL(f"{client.base_url}/").copy_with(raw_path=path.encode())

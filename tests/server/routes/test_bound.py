@@ -5,7 +5,7 @@ That they read nothing of others is in `tests/server/access`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 
 import clew
 from clew.server.access.shares import add_share
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.routes.asking import S, refusal, user
 
@@ -26,11 +25,9 @@ def place(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def bound(server: Running, place: str) -> Iterator[httpx.Client]:
+def bound(limited: Callable[..., httpx.Client], place: str) -> httpx.Client:
     """The client of a token for one workspace and one tag."""
-    _, token = add_token(server.store, "bound", scopes=["write"], workspace=place, tags=["t"])
-    with server.client(token) as client:
-        yield client
+    return limited("write", workspace=place, tags=["t"])
 
 
 # -- sessions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from clew.model.search import Hit
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.routes.asking import assistant, pages, refusal, user
 from tests.support.rows import each_row
@@ -114,12 +113,9 @@ def test_a_question_that_is_none(client: httpx.Client, query: dict[str, str], co
 # -- tokens that are bound
 
 
-@pytest.fixture(params=["workspace", "tags"])
-def bound(request: pytest.FixtureRequest, server: Running) -> Iterator[httpx.Client]:
-    binding: dict[str, Any] = {"workspace": "/w/mine"} if request.param == "workspace" else {"tags": ["team"]}
-    _, text = add_token(server.store, "bound", scopes=["read"], **binding)
-    with server.client(text) as client:
-        yield client
+@pytest.fixture(params=[{"workspace": "/w/mine"}, {"tags": ["team"]}], ids=["workspace", "tags"])
+def bound(request: pytest.FixtureRequest, limited: Callable[..., httpx.Client]) -> httpx.Client:
+    return limited("read", **request.param)
 
 
 def test_s19_a_bound_token_finds_what_is_in_its_sessions(server: Running, bound: httpx.Client) -> None:

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import msgspec
 import pytest
 
 import clew
-from clew.server.access.tokens import add_token
 from tests.server.conftest import Running, running
 from tests.server.routes.asking import API, assistant, refusal, user
 from tests.support.rows import each_row
@@ -141,10 +140,8 @@ def test_damage_is_told_before_anything_is_sent(
 
 
 @pytest.fixture
-def bound(server: Running) -> Iterator[httpx.Client]:
-    _, text = add_token(server.store, "bound", scopes=["write"], tags=["mine"])
-    with server.client(text) as client:
-        yield client
+def bound(limited: Callable[..., httpx.Client]) -> httpx.Client:
+    return limited("write", tags=["mine"])
 
 
 @pytest.mark.parametrize("format", ["jsonl", "json", "markdown", "html"])
