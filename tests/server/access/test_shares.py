@@ -90,8 +90,9 @@ def everything(world: World, **options: Any) -> Iterator[tuple[str, int, bytes]]
         for id in ("login", "forked", "child", "other", "alias"):
             if id != "login" and "{id}" not in route.path:
                 continue
-            for entry in (values(world)["entry"], world.later.id, world.left.id):
-                known = {**values(world), "id": id, "entry": entry, "other": entry}
+            places = [values(world)["entry"], world.later.id] + [world.left.id] * (id == "login")
+            for entry in places:
+                known = {**values(world), "id": id, "entry": entry, "other": entry, "at": entry}
                 for query in queries(route, known):
                     body = next(iter(bodies(route, known)))
                     told = send(client, route, path_of(route, known), query=query, body=body)

@@ -190,7 +190,12 @@ def test_s19_entries_of_others_in_the_same_tree_are_not_there(family: Family, bo
         *(bound.get(f"{f}/entries", params={name: secret}) for name in ("at", "before", "after", "cursor")),
         bound.get(f"{f}/messages", params={"at": secret}),
         bound.get(f"{f}/context", params={"at": secret}),
-        *(bound.post(f"{f}/rewind", json={"to": to}) for to in (secret, place)),
+        *(
+            bound.post(f"{f}/rewind", json={"to": to, "dry_run": dry_run})
+            for to in (secret, place, "secret point")
+            for dry_run in (True, False)
+        ),
+        bound.get(f"{f}/outline", params={"at": "secret point"}),
         bound.post(f"{f}/fork", json={"id": "g", "at": secret}),
         bound.post(f"{f}/compact", json={"text": "x", "upto": secret}),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import tempfile
@@ -16,6 +15,7 @@ import msgspec
 import pytest
 
 import clew
+from clew.server.routing import encoded
 from tests.server.conftest import Running, running
 from tests.server.routes.asking import API, assistant, refusal, user
 from tests.support.rows import each_row
@@ -79,18 +79,13 @@ def test_an_export_is_that_of_the_library(
 def test_s18_names_are_encoded_and_nothing_is_shown(server: Running, client: httpx.Client) -> None:
     id = 'a"b\r\nset-cookie: x=1;ü/..\\'
     server.store.create(id).append(user("<script>alert(1)</script>"))
-    path = f"{API}/sessions/~{_base64(id)}/export?format=html"
-    answer = client.get(path)
+    answer = client.get(f"{API}/sessions/{encoded(id)}/export?format=html")
     assert answer.status_code == 200, answer.text
     assert "set-cookie" not in answer.headers
     kind, plain_name, name = answer.headers["content-disposition"].split("; ")
     assert (kind, plain_name) == ("attachment", 'filename="a_b__set-cookie_ x_1___.._.html"')
     assert name.startswith("filename*=UTF-8''a%22b%0D%0Aset-cookie%3A%20x%3D1%3B%C3%BC%2F..%5C.html")
     assert "sandbox" in answer.headers["content-security-policy"]
-
-
-def _base64(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 @each_row(
