@@ -28,6 +28,11 @@ def say(session: Session, *texts: str) -> list[Entry]:
 
 
 @pytest.fixture
+def s(server: Running) -> Session:
+    return server.store.create("s")
+
+
+@pytest.fixture
 def follow(server: Running) -> Iterator[Callable[..., Stream]]:
     opened: list[Stream] = []
 
@@ -43,10 +48,7 @@ def follow(server: Running) -> Iterator[Callable[..., Stream]]:
 Follow = Callable[..., Stream]
 
 
-def test_a_stream_begins_with_the_head_and_goes_on_with_what_is_appended(
-    server: Running, follow: Follow
-) -> None:
-    s = server.store.create("s")
+def test_a_stream_begins_with_the_head_and_goes_on_with_what_is_appended(s: Session, follow: Follow) -> None:
     (entry,) = say(s, "before")
     stream = follow("/sessions/s/live")
     head = stream.next()
@@ -68,17 +70,13 @@ def test_a_stream_begins_with_the_head_and_goes_on_with_what_is_appended(
     assert event.data["message"] == {"role": "user", "content": "two\nlines\r\u2028"}
 
 
-def test_messages_that_hold_line_ends_between_their_values_are_one_line(
-    server: Running, follow: Follow
-) -> None:
-    s = server.store.create("s")
+def test_messages_that_hold_line_ends_between_their_values_are_one_line(s: Session, follow: Follow) -> None:
     s.append('{\n  "role": "user",\r\n  "content": "x"\n}')
 
     assert follow("/sessions/s/live?after=start").next("entry").data["message"]["content"] == "x"
 
 
-def test_an_empty_session_has_the_id_start(server: Running, follow: Follow) -> None:
-    s = server.store.create("s")
+def test_an_empty_session_has_the_id_start(s: Session, follow: Follow) -> None:
     stream = follow("/sessions/s/live")
     head = stream.next()
     (entry,) = say(s, "first")
@@ -88,9 +86,8 @@ def test_an_empty_session_has_the_id_start(server: Running, follow: Follow) -> N
     assert follow("/sessions/s/live", head.id).next("entry").id == entry.id
 
 
-def test_every_way_to_move_the_head_is_followed(server: Running, follow: Follow) -> None:
+def test_every_way_to_move_the_head_is_followed(s: Session, follow: Follow) -> None:
     """Rewind, undo, redo, clear, replace, compact, a fork switch: what was applied is what is there."""
-    s = server.store.create("s")
     copy, stream = Copy(), follow("/sessions/s/live?after=start")
 
     def catch_up() -> None:
@@ -116,8 +113,7 @@ def test_every_way_to_move_the_head_is_followed(server: Running, follow: Follow)
     assert copy.moves >= 6
 
 
-def test_a_resume_behind_a_move_is_exact(server: Running, follow: Follow) -> None:
-    s = server.store.create("s")
+def test_a_resume_behind_a_move_is_exact(s: Session, follow: Follow) -> None:
     entries = say(s, "a", "b", "c")
     s.rewind(entries[0])
     (new,) = say(s, "d")
@@ -134,8 +130,7 @@ def test_a_resume_behind_a_move_is_exact(server: Running, follow: Follow) -> Non
     assert (entry.event, entry.id) == ("entry", new.id)
 
 
-def test_a_status_is_told_without_an_id(server: Running, follow: Follow) -> None:
-    s = server.store.create("s")
+def test_a_status_is_told_without_an_id(s: Session, follow: Follow) -> None:
     stream = follow("/sessions/s/live")
     stream.next("head")
     s.start("work")
@@ -173,8 +168,7 @@ def test_an_id_that_is_none_of_this_session_means_nothing(server: Running, follo
         assert stream.next().id == new.id
 
 
-def test_a_restored_session_goes_on_where_it_was(server: Running, follow: Follow) -> None:
-    s = server.store.create("s")
+def test_a_restored_session_goes_on_where_it_was(server: Running, s: Session, follow: Follow) -> None:
     first, second = say(s, "a", "b")
     server.store.delete("s")
     server.store.restore_deleted("s")
@@ -308,9 +302,8 @@ def test_a_stream_of_the_store_that_resumes_gets_what_it_missed_page_by_page(
         assert event.data["session"] in ids
 
 
-def test_a_backlog_is_sent_in_small_pieces(server: Running, follow: Follow) -> None:
+def test_a_backlog_is_sent_in_small_pieces(s: Session, follow: Follow) -> None:
     """However long it is, only a page of it is in memory; and what is appended meanwhile comes behind it."""
-    s = server.store.create("s")
     for start in range(0, 3000, 1000):
         say(s, *(f"{number} {'x' * 400}" for number in range(start, start + 1000)))
     copy, stream = Copy(), follow("/sessions/s/live?after=start")
@@ -435,9 +428,8 @@ def test_the_thread_of_the_hub_ends_with_the_server(server: Running, follow: Fol
 
 
 def test_a_store_that_cannot_be_read_ends_a_stream_that_resumes(
-    server: Running, follow: Follow, monkeypatch: pytest.MonkeyPatch
+    s: Session, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    s = server.store.create("s")
     stream = follow("/sessions/s/live")
     head = stream.next("head")
     read = Feed.read
