@@ -9,11 +9,22 @@ import pytest
 from tests.server.fuzzing import fuzz
 from tests.support.effort import usually
 
+READ = [f"--exclude-method={method}" for method in ("POST", "PUT", "PATCH", "DELETE")]
 
-@pytest.mark.parametrize("methods", ["--include-method", "--exclude-method"])
-def test_a_few_made_up_requests_find_nothing(tmp_path: Path, methods: str) -> None:
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        (*READ, "--include-path-regex=/sessions"),
+        (*READ, "--include-path-regex=^(?!.*/sessions)"),
+        ("--include-method=POST",),
+        ("--exclude-method=GET", "--exclude-method=POST"),
+    ],
+    ids=["read sessions", "read others", "post", "change"],
+)
+def test_a_few_made_up_requests_find_nothing(tmp_path: Path, some: tuple[str, ...]) -> None:
     """One or two of each operation: that takes two seconds, the most of it in schemathesis."""
-    few = ("--phases", "fuzzing", "--max-examples", "1", methods, "GET")
+    few = ("--phases", "fuzzing", "--max-examples", "1", *some)
     done = fuzz(tmp_path, "--seed", "18", "--no-shrink", *few)
     assert done.returncode == 0, done.stdout + done.stderr
 

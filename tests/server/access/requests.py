@@ -6,6 +6,7 @@ import asyncio
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote, urlencode
 
@@ -23,6 +24,7 @@ IDLE = b": still here"
 """What a stream says when it has told all that there is, on a server with a short `heartbeat`."""
 
 
+@cache
 def routes() -> list[Route]:
     return all_routes(Settings())
 
@@ -81,7 +83,7 @@ def queries(route: Route, values: Mapping[str, str]) -> Iterator[dict[str, Any]]
     for field in msgspec.structs.fields(route.query):
         found = sample(hints[field.name], values, whole=True, name=field.name)
         if found is not None:
-            yield {**needed, field.encode_name: str(found).lower() if isinstance(found, bool) else found}
+            yield {**needed, field.encode_name: "true" if found is True else found}
 
 
 def sample(kind: Any, values: Mapping[str, str], *, whole: bool, name: str = "") -> Any:

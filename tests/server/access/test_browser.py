@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clew.server.access.shares import add_share, link
-from clew.server.access.tokens import add_token, remove_token
 from tests.server.conftest import TOKEN, Running
 from tests.support.waiting import until
 
@@ -135,20 +134,6 @@ def test_s16_no_script_can_read_the_cookie_or_a_secret(server: Running, context:
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert page.evaluate("localStorage.length + sessionStorage.length") == 0
     assert TOKEN not in page.content()
-
-
-def test_s36_a_page_is_out_when_its_token_is_removed(timed: Running, context: BrowserContext) -> None:
-    _, token = add_token(timed.store, "ci")
-    page = context.new_page()
-    page.goto(timed.url)
-    page.wait_for_selector("#token")
-    page.fill("#token", token)
-    page.click("button[type=submit]")
-    says(page, "signed in as ci")
-    remove_token(timed.store, "ci")
-    timed.wait(1)
-    page.reload()
-    says(page, "not signed in")
 
 
 def test_the_policy_of_the_page_lets_nothing_else_run(server: Running, context: BrowserContext) -> None:

@@ -12,6 +12,7 @@ import pytest
 from clew.server.access.guard import as_file, attachment
 from clew.server.access.tokens import add_token, remove_token
 from clew.server.call import Answer
+from clew.server.routing import encoded
 from tests.server.access.requests import answer_with, name_of, path_of, routes, send
 from tests.server.conftest import Running
 from tests.support.rows import each_row
@@ -71,32 +72,6 @@ def test_s32_every_answer_says_how_it_may_be_used(server: Running) -> None:
     assert wrong == []
 
 
-def test_s32_an_error_shows_no_trace(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    server = serve()
-    secret = "inner-detail-of-the-server"
-
-    def broken(**_: object) -> None:
-        raise RuntimeError(secret)
-
-    answer_with(server, "GET /api/v1/stats", broken)
-    with server.client() as client, caplog.at_level(logging.ERROR):
-        answer = client.get("/api/v1/stats")
-    assert answer.status_code == 500
-    assert secret not in answer.text
-    assert "Traceback" not in answer.text
-    assert answer.json()["error"] in caplog.text
-
-
-def test_s32_a_document_is_saved_and_never_shown(server: Running) -> None:
-    session = server.store.create("login")
-    session.set_document("page.html", b"<script>alert(1)</script>")
-    with server.client() as client:
-        answer = client.get("/api/v1/sessions/login/documents/page.html")
-    assert answer.status_code == 200
-    assert answer.headers["content-disposition"].startswith("attachment")
-    assert "html" not in answer.headers["content-type"]
-
-
 @each_row("kind", ["text/html; charset=utf-8", "image/svg+xml", "application/xml", ""])
 def test_s32_what_no_route_thought_of_is_saved_too(kind: str) -> None:
     headers: dict[str, str] = {}
@@ -133,41 +108,19 @@ def test_s18_a_name_of_a_file_forges_no_header(name: str) -> None:
     assert ";" not in plain
 
 
-@each_row("name", ['a"; filename="evil.html', "é☃.html", "<b>x</b>", "a\u202eb", "a;b=c"])
-def test_s18_a_document_with_any_name_is_served_with_a_name_that_forges_nothing(
-    server: Running, name: str
+def test_s18_a_purge_and_a_sign_in_leave_a_line_that_no_id_can_forge(
+    server: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from urllib.parse import quote
-
-    server.store.session("login").set_document(name, b"content")
-    with server.client() as client:
-        answer = client.get(f"/api/v1/sessions/login/documents/{quote(name, safe='')}")
-    assert answer.status_code == 200, answer.text
-    assert answer.content == b"content"
-    told = answer.headers["content-disposition"]
-    assert told.isascii()
-    assert told.count('"') in (0, 2)
-    assert "; filename=" not in told.replace('; filename="', "", 1)
-
-
-def test_s18_a_line_of_the_log_cannot_be_forged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    server = serve()
+    id = "a\nINFO clew.audit purged by=owner"
+    server.store.create(id, title="x\r\ny")
     with server.client() as client, caplog.at_level(logging.DEBUG):
-        client.post("/api/v1/sessions", json={"id": "a\nINFO clew.audit purged by=owner", "title": "x\r\ny"})
-        client.get("/api/v1/sessions/a%0AINFO%20forged")
-        client.delete("/api/v1/sessions/a%0AINFO%20clew.audit%20purged%20by%3Downer?purge=true")
-    assert not [record.getMessage() for record in caplog.records if "\n" in record.getMessage()]
-
-
-def test_a_purge_and_a_sign_in_leave_a_line(server: Running, caplog: pytest.LogCaptureFixture) -> None:
-    server.store.create("login")
-    with server.client() as client, caplog.at_level(logging.INFO, "clew.audit"):
         client.post("/api/v1/login", json={"token": client.headers["authorization"].split()[1]})
         client.headers["origin"] = server.url
-        assert client.delete("/api/v1/sessions/login?purge=true").status_code == 204
+        assert client.delete(f"/api/v1/sessions/{encoded(id)}?purge=true").status_code == 204
     told = [record.getMessage() for record in caplog.records if record.name == "clew.audit"]
     assert [line.split(" by=")[0] for line in told] == ["signed in", "purged"]
-    assert json.dumps("login") in told[1]
+    assert json.dumps(id) in told[1]
+    assert not [record for record in caplog.records if "\n" in record.getMessage()]
 
 
 def test_the_first_use_of_a_token_and_its_end_leave_a_line(

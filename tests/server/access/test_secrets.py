@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,7 +19,7 @@ from clew.server.process.settings import Settings
 from tests.cli.inside import in_pipe
 from tests.server.access.requests import bodies, path_of, routes, send
 from tests.server.conftest import TOKEN, Running
-from tests.server.process.commands import environment, serving
+from tests.server.process.commands import Serving, environment, serving
 
 
 def commands_of_all_processes() -> bytes:
@@ -59,36 +61,12 @@ def test_s16_and_s25_no_secret_is_in_anything_that_a_server_writes(tmp_path: Pat
             cookie = nobody.post("/api/v1/login", json={"once": secrets["code"]})
             assert cookie.status_code == 200
             secrets["cookie"] = cookie.headers["set-cookie"].partition(";")[0].partition("=")[2]
-            answers = [nobody.get("/api/v1/me")]
+            written.append(whole(nobody.get("/api/v1/me")))
         secrets["wrong"] = "clew_tzzzzzzzzz_" + "Zz9" * 14 + "A"
-        for token in [value for name, value in secrets.items() if name not in ("code", "cookie")]:
-            with server.client(token) as client:
-                for route in routes():
-                    values = {"id": "login", "other": "x", "text": "x"}
-                    body = next(iter(bodies(route, values)))
-                    told = send(client, route, path_of(route, values), body=body, until=b"event: ")
-                    if not route.path.endswith("/login/codes"):
-                        written.append(told.whole)
-                json_type = {"content-type": "application/json"}
-                # In the wrong places: as a parameter, a body, a header, an id, a cookie.
-                paths = (
-                    "/api/v1/sessions?token=",
-                    "/api/v1/sessions?cursor=",
-                    "/?token=",
-                    "/health?access_token=",
-                )
-                answers += [client.get(f"{path}{token}") for path in paths]
-                answers += [
-                    client.post("/api/v1/login", json={"once": token}),
-                    client.post("/api/v1/login", json={"token": token[:-2]}),
-                    client.post("/api/v1/login", content=f'{{"token": {token}}}', headers=json_type),
-                    client.post("/api/v1/sessions", json={"title": 7, "metadata": token}),
-                    client.get("/api/v1/me", headers={"cookie": f"clew={token}"}),
-                    client.get("/api/v1/me", headers={"authorization": f"Basic {token}"}),
-                    client.get("/api/v1/me", headers={"clew-lease": token}),
-                    client.get("/api/v1/me", headers={"if-match": token}),
-                ]  # fmt: skip
-        written += [answer.content + str(answer.headers).encode() for answer in answers]
+        tokens = [value for name, value in secrets.items() if name not in ("code", "cookie")]
+        with ThreadPoolExecutor(len(tokens)) as callers:
+            for heard in callers.map(partial(all_that_is_answered, server), tokens):
+                written += heard
         processes = commands_of_all_processes()
         assert server.end() == 0
         written += [server.log.encode(), (tmp_path / "access.log").read_bytes(), *map(_said, [server.said])]
@@ -100,6 +78,36 @@ def test_s16_and_s25_no_secret_is_in_anything_that_a_server_writes(tmp_path: Pat
         leaks += [(name, text[max(0, text.find(plain) - 100) :][:200]) for text in written if plain in text]
         assert plain not in processes, f"{name} is in the list of processes"
     assert leaks == []
+
+
+def all_that_is_answered(server: Serving, token: str) -> list[bytes]:
+    """To a caller who shows a token where it belongs, on every route, and in many wrong places."""
+    heard = []
+    with server.client(token) as client:
+        for route in routes():
+            values = {"id": "login", "other": "x", "text": "x"}
+            body = next(iter(bodies(route, values)))
+            told = send(client, route, path_of(route, values), body=body, until=b"event: ")
+            if not route.path.endswith("/login/codes"):
+                heard.append(told.whole)
+        json_type = {"content-type": "application/json"}
+        paths = ("/api/v1/sessions?token=", "/api/v1/sessions?cursor=", "/?token=", "/health?access_token=")
+        answers = [client.get(f"{path}{token}") for path in paths]
+        answers += [
+            client.post("/api/v1/login", json={"once": token}),
+            client.post("/api/v1/login", json={"token": token[:-2]}),
+            client.post("/api/v1/login", content=f'{{"token": {token}}}', headers=json_type),
+            client.post("/api/v1/sessions", json={"title": 7, "metadata": token}),
+            client.get("/api/v1/me", headers={"cookie": f"clew={token}"}),
+            client.get("/api/v1/me", headers={"authorization": f"Basic {token}"}),
+            client.get("/api/v1/me", headers={"clew-lease": token}),
+            client.get("/api/v1/me", headers={"if-match": token}),
+        ]
+    return heard + [whole(answer) for answer in answers]
+
+
+def whole(answer: httpx.Response) -> bytes:
+    return answer.content + str(answer.headers).encode()
 
 
 def token_in(said: str) -> str:

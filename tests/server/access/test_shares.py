@@ -19,7 +19,7 @@ from clew.server.access.shares import REACHED, add_share, list_shares, remove_sh
 from clew.server.problems import Problem
 from tests.server.access.requests import Caller, bodies, name_of, path_of, queries, routes, send
 from tests.server.conftest import Running
-from tests.support.rows import each_row
+from tests.support.rows import each_row, named
 
 KEY = "sk-ant-api03-" + "a7Bc9" * 18 + "AA"
 LATER, BESIDE, FORK, OTHER = "later7QZ4", "beside7QZ4", "fork7QZ4", "other7QZ4"
@@ -32,6 +32,8 @@ class World(NamedTuple):
     at: clew.Head
     """Where the share ends."""
     later: clew.Entry
+    left: clew.Entry
+    """On a branch that the session has left."""
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def world(serve_timed: Callable[..., Running], tmp_path: Path) -> World:
     session.append({"role": "user", "content": "Please fix the login"})
     session.append({"role": "assistant", "content": f"The key is {KEY}"})
     at = session.head
-    session.append({"role": "user", "content": f"{LATER} on an abandoned branch"})
+    left = session.append({"role": "user", "content": f"{LATER} on an abandoned branch"})[0]
     session.rewind(at)
     session.append({"role": "user", "content": f"{LATER} on the path"})
     later = list(session.entries())[-1]
@@ -60,7 +62,7 @@ def world(serve_timed: Callable[..., Running], tmp_path: Path) -> World:
     child = store.create("child", title=f"{OTHER} child", metadata={"parent": "login"})
     child.append({"role": "user", "content": f"{OTHER} subagent"})
     store.create("other", title=f"{OTHER} title").append({"role": "user", "content": f"{OTHER} session"})
-    return World(server, session, at, later)
+    return World(server, session, at, later, left)
 
 
 def new_share(world: World, **options: Any) -> str:
@@ -88,8 +90,9 @@ def everything(world: World, **options: Any) -> Iterator[tuple[str, int, bytes]]
         for id in ("login", "forked", "child", "other", "alias"):
             if id != "login" and "{id}" not in route.path:
                 continue
-            for entry in (values(world)["entry"], world.later.id):
-                known = {**values(world), "id": id, "entry": entry, "other": entry}
+            places = [values(world)["entry"], world.later.id] + [world.left.id] * (id == "login")
+            for entry in places:
+                known = {**values(world), "id": id, "entry": entry, "other": entry, "at": entry}
                 for query in queries(route, known):
                     body = next(iter(bodies(route, known)))
                     told = send(client, route, path_of(route, known), query=query, body=body)
@@ -107,6 +110,8 @@ def test_s40_a_share_shows_nothing_but_what_it_names(world: World) -> None:
     assert wrong == []
     needs_none = {route.path for route in routes() if route.scope is None}
     assert reached - needs_none <= REACHED
+    beside = ("/outline", "/resume-command", "/compare", "/shares", "/rewind")
+    assert not [path for path in REACHED if path.endswith(beside)]
     assert world.server.store.export("login", "jsonl") == before
 
 
@@ -163,13 +168,12 @@ def test_what_a_route_gets_of_a_share_has_no_secrets_already(world: World) -> No
     told = [*(entry.raw.decode() for entry in found.entries()), str(found.context()), str(found.messages())]
     assert not [text for text in told if KEY in text]
     assert any("REDACTED:anthropic-key" in text for text in told)
-    for refused in (found.vars, found.events, found.documents, found.moves, found.clear, found.fork):
-        with pytest.raises(Problem):
-            refused()
-    with pytest.raises(Problem):
-        found.append({"role": "user", "content": "x"})
-    with pytest.raises(Problem):
-        _ = SharedStore(world.server.store, share).stats
+    for name in ("append", "clear", "documents", "events", "fork", "moves", "outline", "rewind", "vars"):
+        with named(name), pytest.raises(Problem):
+            getattr(found, name)()
+    for name in ("compare", "stats"):
+        with named(name), pytest.raises(Problem):
+            getattr(SharedStore(world.server.store, share), name)
 
 
 def test_an_export_of_a_share(world: World) -> None:
@@ -222,6 +226,10 @@ def test_s36_an_open_stream_ends_when_its_share_is_removed(world: World) -> None
             told += next(lines)
         assert KEY not in told, "nor does a stream show secrets"
         assert "REDACTED:anthropic-key" in told
+        world.session.append({"role": "user", "content": f"{KEY} is said while it is followed"})
+        while "while it is followed" not in told:
+            told += next(lines)
+        assert KEY not in told
         (share,) = list_shares(world.server.store, "login")
         remove_share(world.server.store, share.id)
         world.server.wait(1)
@@ -233,20 +241,11 @@ def test_s36_an_open_stream_ends_when_its_share_is_removed(world: World) -> None
 
 def test_s36_an_id_of_another_stream_means_nothing(world: World) -> None:
     """Last-Event-ID of a place that the share does not show: nothing of that place is told."""
-    abandoned = next(entry for entry in _all_entries(world.session) if f"{LATER} on an" in entry.raw.decode())
     with shared(world) as client:
-        for id in (abandoned.id, world.later.id, "0" * 32 + ".7", "junk"):
+        for id in (world.left.id, world.later.id, "0" * 32 + ".7", "junk"):
             told = send(client, LIVE, path_of(LIVE, {"id": "login"}), headers={"last-event-id": id})
             assert LATER.encode() not in told.body, id
             assert told.status == (422 if id == "junk" else 200)
-
-
-def _all_entries(session: clew.Session) -> list[clew.Entry]:
-    found = []
-    for branch in session.tree().branches:
-        if branch.last >= branch.first:
-            found += list(session.entries(at=clew.Head(branch.id, branch.last)))
-    return found
 
 
 def test_a_share_cannot_be_made_a_cookie(world: World) -> None:

@@ -123,34 +123,6 @@ def test_items_are_added_popped_and_limited_as_with_the_adapter(server: Running)
     assert every == [("message", f"message {number}") for number in range(43)]
 
 
-def test_what_was_popped_comes_back_by_undo(server: Running) -> None:
-    async def work() -> str:
-        async with conversation(server) as session:
-            await session.add_items([{"role": "user", "content": "the heron?"}])
-            assert await session.pop_item() is not None
-            assert await session.pop_item() is None
-            return session.session_id
-
-    session = server.store.get(asyncio.run(work()))
-    assert session.messages() == []
-    session.undo()
-    assert said(session.messages()) == [("message", "the heron?")]
-
-
-def test_a_cleared_session_is_in_the_trash_and_the_next_one_is_new(server: Running) -> None:
-    async def work() -> tuple[str, str]:
-        async with conversation(server) as session:
-            await Runner.run(guide(SAYS), "the heron?", session=session, run_config=QUIET)
-            before = session.session_id
-            await session.clear_session()
-            assert await session.get_items() == []
-            return before, session.session_id
-
-    before, after = asyncio.run(work())
-    assert before != after
-    assert [info.id for info in server.store.list(deleted=True)] == [before]
-
-
 def test_the_next_process_goes_on_and_a_rewind_is_what_it_starts_from(server: Running) -> None:
     async def ask(question: str, agent: Agent[Any], id: str | None = None) -> str:
         async with conversation(

@@ -115,19 +115,6 @@ def test_a_bound_token_hears_of_its_sessions_only(server: Running) -> None:
     assert told.data["session"] == "mine"
 
 
-def test_not_yours_and_not_there_are_the_same(server: Running) -> None:
-    server.store.create("mine", tags=["t"])
-    server.store.create("other")
-    _, token = add_token(server.store, "bound", tags=["t"])
-
-    for id in ("other", "nowhere"):
-        assert status(server, f"/sessions/{id}/live", token) == (404, "session_not_found")
-        assert status(server, f"/live?session={id}", token) == (404, "session_not_found")
-        with open_stream(server, f"/live?session=mine&session={id}", token) as stream:
-            assert stream.next().data == {"session": id}
-            assert stream.next("head").data["session"] == "mine"
-
-
 def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(timed: Running) -> None:
     s = timed.store.create("s", tags=["t"])
     _, token = add_token(timed.store, "bound", tags=["t"])
@@ -136,23 +123,6 @@ def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(timed: Running) 
         s.update(tags=[])
 
         assert stream.next_in(timed).event == "gone"
-
-
-def test_a_share_follows_its_session_without_secrets_and_notes(server: Running) -> None:
-    s = server.store.create("s")
-    (first,) = s.append({"role": "user", "content": f"the key is {AWS}"})
-    s.annotate(first, note="private")
-    _, token = add_share(server.store, s, at=None)
-    with open_stream(server, "/sessions/s/live?after=start", token) as stream:
-        shown = [stream.next("entry")]
-        s.append({"role": "user", "content": f"again {AWS}"})
-        shown.append(stream.next("entry"))
-
-    assert AWS not in str(shown)
-    assert "private" not in str(shown)
-    assert [event.data["message"]["content"].partition(" ")[0] for event in shown] == ["the", "again"]
-    for path in ("/live", "/live?session=s", "/sessions/other/live"):
-        assert status(server, path, token)[0] in (403, 404)
 
 
 def test_views_are_those_of_entries(server: Running) -> None:

@@ -32,6 +32,11 @@ def store(path: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture
+def s(store: Store) -> Session:
+    return store.create("s")
+
+
 def say(session: Session, *texts: str) -> list[Entry]:
     return session.append(*({"role": "user", "content": text} for text in texts))
 
@@ -69,8 +74,7 @@ def spoil(path: Path, statement: str) -> None:
     connection.close()
 
 
-def test_a_page_is_small(store: Store) -> None:
-    s = store.create("s")
+def test_a_page_is_small(s: Session) -> None:
     say(s, *("x" for _ in range(PAGE * 2 + 5)))
     feed = feed_of(s)
     sizes = [len(feed.read().frames) for _ in range(3)]
@@ -79,8 +83,7 @@ def test_a_page_is_small(store: Store) -> None:
     assert feed.read().frames == []
 
 
-def test_a_page_of_large_messages_is_no_larger(store: Store) -> None:
-    s = store.create("s")
+def test_a_page_of_large_messages_is_no_larger(s: Session) -> None:
     say(s, *("x" * (PAGE_BYTES // 2) for _ in range(5)))
     feed = feed_of(s)
 
@@ -89,9 +92,8 @@ def test_a_page_of_large_messages_is_no_larger(store: Store) -> None:
 
 @pytest.mark.parametrize("spoilt", [0, 3, 70, 99])
 def test_a_damaged_entry_is_told_in_its_place_and_the_others_come(
-    store: Store, path: Path, spoilt: int
+    s: Session, path: Path, spoilt: int
 ) -> None:
-    s = store.create("s")
     say(s, *("x" for _ in range(100)))
     spoil(path, f"UPDATE entries SET body = zeroblob(9) WHERE key & 0xFFFFFFFF = {spoilt}")
     frames = read_all(feed_of(s))
@@ -102,8 +104,7 @@ def test_a_damaged_entry_is_told_in_its_place_and_the_others_come(
     assert frames[spoilt].place is None
 
 
-def test_missing_entries_are_told_and_the_others_come(store: Store, path: Path) -> None:
-    s = store.create("s")
+def test_missing_entries_are_told_and_the_others_come(s: Session, path: Path) -> None:
     say(s, *("x" for _ in range(10)))
     spoil(path, "DELETE FROM entries WHERE key & 0xFFFFFFFF IN (4, 5)")
 
@@ -112,8 +113,7 @@ def test_missing_entries_are_told_and_the_others_come(store: Store, path: Path) 
     ]
 
 
-def test_a_damaged_head_far_behind_the_last_entry_is_told_once(store: Store, path: Path) -> None:
-    s = store.create("s")
+def test_a_damaged_head_far_behind_the_last_entry_is_told_once(s: Session, path: Path) -> None:
     say(s, "a", "b")
     spoil(path, "UPDATE sessions SET position = 4000000000")
     feed = feed_of(s)
@@ -122,9 +122,8 @@ def test_a_damaged_head_far_behind_the_last_entry_is_told_once(store: Store, pat
     assert len(read_all(feed)) == 0
 
 
-def test_a_damaged_branch_ends_nothing(store: Store, path: Path) -> None:
+def test_a_damaged_branch_ends_nothing(store: Store, s: Session, path: Path) -> None:
     """The stream says so once, and goes on when it is repaired."""
-    s = store.create("s")
     (first, second) = say(s, "a", "b")
     feed = feed_of(s, second)
     read_all(feed)
@@ -138,8 +137,7 @@ def test_a_damaged_branch_ends_nothing(store: Store, path: Path) -> None:
         assert told(read_all(feed)) == []
 
 
-def test_an_entry_that_was_removed_by_a_rule_is_told_as_removed(store: Store) -> None:
-    s = store.create("s")
+def test_an_entry_that_was_removed_by_a_rule_is_told_as_removed(store: Store, s: Session) -> None:
     say(s, *("x" for _ in range(6)))
     store.set_retention(clew.Retention(max_messages=2))
     store.sweep()
@@ -177,36 +175,9 @@ class TestIdsOfOthers:
             (moved,) = [frame for frame in read_all(feed_of(s, place, BOUND)) if frame.event != "status"]
             assert moved.data["common"] == 0  # type: ignore[index]
 
-    def test_a_session_that_leaves_the_reach_of_its_caller_is_gone(self, store: Store) -> None:
-        s = store.create("s", tags=["mine"])
-        feed = feed_of(s, None, BOUND)
-        assert told(feed.read().frames) == [("head", None)]
-        s.update(tags=[])
-        page = feed.read()
-
-        assert told(page.frames) == [("gone", None)]
-        assert page.is_over
-
 
 class TestShares:
-    def test_a_share_of_one_place_shows_the_path_to_it_and_no_more(self, store: Store) -> None:
-        s = store.create("s")
-        entries = say(s, "a", "b", "c")
-        share = Principal(
-            id="s1", name="share", kind="share", scopes=frozenset({"read"}), session="s", head=entries[1].id
-        )
-        feed = feed_of(s, NOWHERE, share)
-        frames = read_all(feed)
-        say(s, "d")
-        s.rewind(0)
-        s.start("work")
-
-        assert [frame.event for frame in frames] == ["entry", "entry"]
-        assert read_all(feed) == []
-        assert [frame.event for frame in read_all(feed_of(s, entries[2], share))] == ["moved"]
-
-    def test_a_share_of_the_empty_beginning_shows_nothing(self, store: Store) -> None:
-        s = store.create("s")
+    def test_a_share_of_the_empty_beginning_shows_nothing(self, s: Session) -> None:
         say(s, "a")
         share = Principal(id="s1", name="", kind="share", session="s", head="start")
 

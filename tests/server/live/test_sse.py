@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,13 +45,6 @@ def test_any_value_arrives_as_it_was(value: object) -> None:
     (event,) = parser.feed(b": hi\n\n" + sse.frame("entry", value, "a.1"))
 
     assert (event.event, event.data, event.id) == ("entry", value, "a.1")
-
-
-def test_json_as_it_was_stored_is_one_line() -> None:
-    raw = msgspec.Raw(b'{\r\n "a" :\n"b\\n"\r}')
-
-    assert sse.frame("e", {"message": raw}).count(b"\n") == 3
-    assert next(Parser().feed(sse.frame("e", {"message": raw}))).data == {"message": {"a": "b\n"}}
 
 
 @given(PLACES)

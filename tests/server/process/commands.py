@@ -20,7 +20,6 @@ from clew.cli import run
 from tests.cli.processes import COMMAND
 from tests.support import waiting
 
-PATIENCE = 30.0
 until = waiting.until
 
 
@@ -54,11 +53,18 @@ class Serving:
     def token(self) -> str:
         return Path(self.said["token_file"]).read_text()
 
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.url.removeprefix("http://").rpartition(":")
+        return host, int(port)
+
     def client(self, token: str | None = None, **options: Any) -> httpx.Client:
         if self.said["url"] is None:
             options["transport"] = httpx.HTTPTransport(uds=self.said["unix_socket"])
         headers = {"authorization": f"Bearer {token or self.token}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=None, **options)
+        # To read the certificates of the machine would take most of a request's time.
+        options = {"timeout": None, "verify": False, **options}
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, **options)
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         with self.client() as client:

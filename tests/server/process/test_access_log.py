@@ -91,7 +91,7 @@ def test_an_error_is_written_with_its_places_and_without_what_was_sent(log: Log,
     assert "hunter2" not in text
 
 
-def test_a_client_is_told_under_which_name_the_log_has_an_error(
+def test_s32_a_client_is_told_under_which_name_the_log_has_an_error_and_no_more(
     server: Running, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -103,6 +103,8 @@ def test_a_client_is_told_under_which_name_the_log_has_an_error(
         assert found.status_code == 500
         assert "hunter" not in found.text
         id = found.json()["error"]
+        assert (found.json()["code"], id in found.json()["detail"]) == ("unexpected", True)
+        assert "Traceback" not in found.text
     text = (tmp_path / "log").read_text()
     assert f"GET /api/v1/sessions failed ({id})" in text
     assert "builtins.ZeroDivisionError" in text

@@ -39,8 +39,7 @@ def memory(server: Serving) -> int:
 
 
 def connect(server: Serving) -> socket.socket:
-    host, _, port = server.url.removeprefix("http://").rpartition(":")
-    return socket.create_connection((host, int(port)))
+    return socket.create_connection(server.address)
 
 
 def head(server: Serving, first: str, *headers: str) -> bytes:

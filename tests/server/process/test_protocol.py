@@ -443,30 +443,22 @@ def test_pipelined_requests_are_answered_in_order(server: Running) -> None:
         assert [answer(one)[-1:] for _ in range(9)] == [b"%d" % number for number in range(9)]
 
 
-def test_too_many_pipelined_requests_are_refused(server: Running) -> None:
-    with server.connect() as one:
-        one.sendall(WAIT + (HEAD + b"\r\n") * 500)
+@each_row(
+    ("behind", "answers"),
+    [
+        ((HEAD + b"\r\n") * 500, [200] * 65 + [429]),
+        (b"bad\0\r\n\r\n", [200, 400]),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", [200, 400]),
+    ],
+    ids=["too many", "a bad one", "one with a bad body"],
+)
+def test_what_is_refused_behind_a_request_waits_for_its_turn(behind: bytes, answers: list[int]) -> None:
+    with serving() as server, server.connect() as one:
+        one.sendall(WAIT + behind)
         until(lambda: len(server.state.tasks) == 1)
         server.app.release.set()
-        assert statuses(rest(one)) == [200] * 65 + [429]
-    assert len(server.app.seen) == 64
-
-
-def test_a_bad_request_behind_a_good_one_waits_for_its_turn(server: Running) -> None:
-    with server.connect() as one:
-        one.sendall(WAIT + b"bad\0\r\n\r\n")
-        until(lambda: len(server.state.tasks) == 1)
-        server.app.release.set()
-        assert statuses(rest(one)) == [200, 400]
-
-
-def test_a_request_whose_body_is_bad_is_not_run_behind_another(server: Running) -> None:
-    with server.connect() as one:
-        one.sendall(WAIT + POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
-        until(lambda: len(server.state.tasks) == 1)
-        server.app.release.set()
-        assert statuses(rest(one)) == [200, 400]
-    assert not server.app.seen
+        assert statuses(rest(one)) == answers
+        assert len(server.app.seen) == len(answers) - 2
 
 
 def test_a_stream_with_a_request_behind_it_learns_that_its_client_is_gone(server: Running) -> None:

@@ -16,10 +16,7 @@ from clew.server.rows import held
 from tests.server.conftest import TOKEN, Running, running
 from tests.server.process.commands import serving
 from tests.server.remote.proxy import Proxy, proxied
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+from tests.server.routes.asking import user
 
 
 def said(session: clew.Session) -> list[Any]:

@@ -20,13 +20,10 @@ from clew.core.log.lease import decode_lease
 from clew.errors import AccessDeniedError, ClewError, InvalidError, ReadOnlyError
 from clew.model import Retention
 from tests.server.conftest import Running
+from tests.server.routes.asking import user
 from tests.support.rows import named
 
 Open = Callable[..., clew.Store]
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture

@@ -13,11 +13,8 @@ import pytest
 import clew
 from clew.backends.http.backend import HttpBackend
 from tests.server.conftest import TOKEN, Running
+from tests.server.routes.asking import user
 from tests.support.waiting import until
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 def requests(store: clew.Store, work: Callable[[], object]) -> int:

@@ -27,6 +27,11 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    """The status of a problem, and its code."""
+    return answer.status_code, answer.json()["code"]
+
+
 def pages(client: httpx.Client, url: str, **query: Any) -> Iterator[Any]:
     """The bodies of a page and of all that it leads to. One that leads nowhere has no cursor."""
     following: str | None = f"{url}?{httpx.QueryParams(query)}"
@@ -41,6 +46,15 @@ def pages(client: httpx.Client, url: str, **query: Any) -> Iterator[Any]:
 def rows(client: httpx.Client, url: str, **query: Any) -> list[Any]:
     """What all pages have, one after the other."""
     return [one for page in pages(client, url, **query) for one in page["data"]]
+
+
+def pieces(client: httpx.Client, url: str, view: str, **query: Any) -> Iterator[str]:
+    """The HTML of all entries on a path, as this view has it."""
+    for entry in rows(client, url, view=view, limit=200, large="true", **query):
+        if view == "html":
+            yield entry["html"]
+        else:
+            yield from (one.get("html", "") for one in entry["blocks"])
 
 
 def raw(client: httpx.Client, path: str) -> httpx.URL:

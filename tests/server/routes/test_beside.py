@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.server.routes import beside
-from tests.server.routes.asking import JSON, A, pages, plain, rows
+from tests.server.routes.asking import JSON, A, pages, plain, refusal, rows
 from tests.support.rows import each_row
 
 # -- checkpoints
@@ -28,11 +28,11 @@ def test_checkpoints(session: clew.Session, client: httpx.Client) -> None:
     session.checkpoint("c")
     assert client.get(f"{A}/checkpoints").json() == {"data": plain(session.checkpoints())}
     old = client.put(f"{A}/checkpoints/d", json={}, headers={"if-match": '"start"'})
-    assert (old.status_code, old.json()["code"]) == (412, "head_moved")
+    assert refusal(old) == (412, "head_moved")
     assert client.delete(f"{A}/checkpoints/a%2Fb").status_code == 204
     for method in ("GET", "DELETE"):
         gone = client.request(method, f"{A}/checkpoints/a%2Fb")
-        assert (gone.status_code, gone.json()["code"]) == (404, "checkpoint_not_found")
+        assert refusal(gone) == (404, "checkpoint_not_found")
         assert gone.json()["checkpoint"] == "a/b"
 
 
@@ -48,8 +48,7 @@ def test_a_variable_is_any_json_value(session: clew.Session, client: httpx.Clien
     assert client.get(f"{A}/vars").json() == {"data": {"v /": value}}
     assert client.delete(f"{A}/vars/v%20%2F").status_code == 204
     for method in ("GET", "DELETE"):
-        gone = client.request(method, f"{A}/vars/v%20%2F")
-        assert (gone.status_code, gone.json()["code"]) == (404, "variable_not_found")
+        assert refusal(client.request(method, f"{A}/vars/v%20%2F")) == (404, "variable_not_found")
 
 
 def test_a_variable_needs_a_value(session: clew.Session, client: httpx.Client) -> None:
@@ -75,8 +74,7 @@ def test_a_document_is_bytes_to_be_saved(session: clew.Session, client: httpx.Cl
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert client.delete(f"{A}/documents/x%2Fpage.html").status_code == 204
     for method in ("GET", "DELETE"):
-        gone = client.request(method, f"{A}/documents/x%2Fpage.html")
-        assert (gone.status_code, gone.json()["code"]) == (404, "document_not_found")
+        assert refusal(client.request(method, f"{A}/documents/x%2Fpage.html")) == (404, "document_not_found")
 
 
 def test_an_empty_document(session: clew.Session, client: httpx.Client) -> None:
@@ -130,8 +128,7 @@ def test_the_status_of_work_without_a_lease(session: clew.Session, client: httpx
     assert post("start")["status"] == "running"
     assert post("fail", {"error": "it broke"})["run"]["error"] == "it broke"
     assert post("close")["status"] == "closed"
-    refused = client.post(f"{A}/start", json={})
-    assert (refused.status_code, refused.json()["code"]) == (409, "invalid_transition")
+    assert refusal(client.post(f"{A}/start", json={})) == (409, "invalid_transition")
     assert post("reopen")["status"] == "pending"
     changes = client.get(f"{A}/status-changes").json()
     assert changes == {"data": plain(session.status_changes())}

@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
-from tests.server.routes.asking import JSON, A, S, plain, user
+from tests.server.routes.asking import JSON, A, S, plain, refusal, user
 
 
 @pytest.fixture
@@ -47,8 +47,7 @@ def test_rewind_undo_redo(session: clew.Session, client: httpx.Client) -> None:
     assert session.head == there
     stands(session, post(client, "redo", {}))
     assert said(session) == ["0", "1"]
-    nothing = post(client, "redo")
-    assert (nothing.status_code, nothing.json()["code"]) == (409, "nothing_to_undo")
+    assert refusal(post(client, "redo")) == (409, "nothing_to_undo")
 
 
 def test_a_dry_run_moves_nothing(session: clew.Session, client: httpx.Client) -> None:
@@ -66,10 +65,9 @@ def test_a_dry_run_of_a_rewind_moves_nothing(session: clew.Session, client: http
     assert answer.json() == {"head": {"branch": there.branch, "position": 1}}
     assert "etag" not in answer.headers
     assert (session.head, session.moves()) == (there, moves)
-    missing = post(client, "rewind", {"to": 99, "dry_run": True})
-    assert (missing.status_code, missing.json()["code"]) == (404, "checkpoint_not_found")
+    assert refusal(post(client, "rewind", {"to": 99, "dry_run": True})) == (404, "checkpoint_not_found")
     moved = post(client, "rewind", {"to": 1, "dry_run": True}, if_match='"start"')
-    assert (moved.status_code, moved.json()["code"]) == (412, "head_moved")
+    assert refusal(moved) == (412, "head_moved")
 
 
 def test_a_place_is_a_position_a_name_an_id_or_a_head(session: clew.Session, client: httpx.Client) -> None:
@@ -88,8 +86,7 @@ def test_a_place_is_a_position_a_name_an_id_or_a_head(session: clew.Session, cli
         stands(session, post(client, "rewind", {"to": to}))
         assert said(session) == left, to
     for to in ("nowhere", 99, -1, "", {"branch": head.branch, "position": 99}):
-        answer = post(client, "rewind", {"to": to})
-        assert (answer.status_code, answer.json()["code"]) == (404, "checkpoint_not_found"), to
+        assert refusal(post(client, "rewind", {"to": to})) == (404, "checkpoint_not_found"), to
     for bad in (
         {},
         {"to": None},
@@ -119,7 +116,7 @@ def test_a_move_by_a_reader_of_an_old_head_is_refused(
     session.append(user("meanwhile"))
     before = session.info
     answer = post(client, what, body, if_match=old)
-    assert (answer.status_code, answer.json()["code"]) == (412, "head_moved")
+    assert refusal(answer) == (412, "head_moved")
     assert answer.json()["head"] == {"branch": before.head.branch, "position": before.head.position}
     assert session.info == before
     assert server.store.find("f") is None
@@ -133,8 +130,7 @@ def test_a_move_needs_the_lease(session: clew.Session, client: httpx.Client, wha
     if what == "redo":
         session.undo()
     secret = client.post(f"{A}/runs", json={}).json()["secret"]
-    held = post(client, what, body)
-    assert (held.status_code, held.json()["code"]) == (423, "lease_held")
+    assert refusal(post(client, what, body)) == (423, "lease_held")
     assert post(client, what, body, clew_lease=secret).status_code == 200
 
 
@@ -219,8 +215,7 @@ def test_a_fork_shares_what_came_before(server: Running, session: clew.Session, 
     unnamed = post(client, "fork")
     assert unnamed.json()["id"] == "a#fork-1"
     assert client.get(unnamed.headers["location"]).json()["id"] == "a#fork-1"
-    taken = post(client, "fork", {"id": "f/1"})
-    assert (taken.status_code, taken.json()["code"]) == (409, "session_exists")
+    assert refusal(post(client, "fork", {"id": "f/1"})) == (409, "session_exists")
 
 
 def test_the_tree(session: clew.Session, client: httpx.Client) -> None:
@@ -255,14 +250,12 @@ def test_files_are_refused_unless_the_server_allows_it(
         ("rewind", {"to": "c", "files": True}),
         ("rewind", {"to": "c", "files": str(project)}),
     ):
-        answer = post(client, what, body)
-        assert (answer.status_code, answer.json()["code"]) == (403, "files_not_allowed")
+        assert refusal(post(client, what, body)) == (403, "files_not_allowed")
     put = client.put(f"{A}/checkpoints/d", json={"files": str(project)})
-    assert (put.status_code, put.json()["code"]) == (403, "files_not_allowed")
+    assert refusal(put) == (403, "files_not_allowed")
     session.rewind("c", files=True)
     for refused in ({}, {"dry_run": True, "root": str(project)}):
-        undo = post(client, "undo", refused)
-        assert (undo.status_code, undo.json()["code"]) == (403, "files_not_allowed")
+        assert refusal(post(client, "undo", refused)) == (403, "files_not_allowed")
     assert (project / "a.txt").read_text() == "before"
 
 
@@ -287,13 +280,13 @@ def test_the_owner_is_told_what_would_be_done_to_files_that_the_server_may_not_c
     assert "etag" not in plan.headers
     assert (session.head, (project / "a.txt").read_text()) == (there, "after")
     named = post(client, "rewind", {"to": "c", "files": str(project), "dry_run": True})
-    assert (named.status_code, named.json()["code"]) == (403, "files_not_allowed")
+    assert refusal(named) == (403, "files_not_allowed")
     far = post(client, "rewind", {"to": "c", "files": True, "dry_run": True}, x_forwarded_for="10.0.0.1")
-    assert (far.status_code, far.json()["code"]) == (403, "not_local")
+    assert refusal(far) == (403, "not_local")
     _, token = add_token(server.store, "files", scopes=["admin", "files"])
     with server.client(token) as other:
         refused = post(other, "rewind", {"to": "c", "files": True, "dry_run": True})
-        assert (refused.status_code, refused.json()["code"]) == (403, "files_not_allowed")
+        assert refusal(refused) == (403, "files_not_allowed")
     session.rewind("c", files=True)
     undo = post(client, "undo", {"dry_run": True})
     assert undo.status_code == 200, undo.text
@@ -320,12 +313,11 @@ def test_files_move_with_the_head_where_it_is_allowed(serve: Callable[..., Runni
         assert plan.json()["files"] is not None
         stands(session, post(client, "undo"))
         assert (project / "a.txt").read_text() == "after"
-        refused = post(client, "redo", {}, if_match=f'"{session.head}"')
-        assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+        assert refusal(post(client, "redo", {}, if_match=f'"{session.head}"')) == (422, "invalid")
         stands(session, post(client, "redo"))
         assert (project / "a.txt").read_text() == "before"
     _, token = add_token(server.store, "writer", scopes=["write"])
     with server.client(token) as client:
         for what in ("undo", "rewind"):
             answer = post(client, what, {"to": "c", "files": True} if what == "rewind" else {})
-            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert refusal(answer) == (403, "forbidden")

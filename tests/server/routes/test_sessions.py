@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from clew.errors import LeaseLostError
-from clew.server.access.tokens import add_token
 from clew.server.routing import encoded
 from tests.server.conftest import Running
-from tests.server.routes.asking import JSON, S, plain, raw, rows, user
+from tests.server.routes.asking import JSON, S, plain, raw, refusal, rows, user
 from tests.support.rows import each_row
 
 
@@ -109,13 +108,10 @@ def test_a_duration_is_seconds_or_iso_8601(server: Running, client: httpx.Client
     assert info.never_expires
 
 
-def test_without_an_id_it_gets_one(server: Running, client: httpx.Client) -> None:
-    id = client.post(S, json={}).json()["id"]
-    assert server.store.get(id).id == id
-
-
 def test_a_post_needs_no_body_where_all_of_it_is_optional(server: Running, client: httpx.Client) -> None:
-    assert client.post(S).status_code == 201
+    made = client.post(S)
+    assert made.status_code == 201
+    assert server.store.get(made.json()["id"]).id == made.json()["id"]
     assert client.put(f"{S}/b").status_code == 201
 
 
@@ -124,8 +120,7 @@ def test_put_opens_or_makes(server: Running, client: httpx.Client) -> None:
     again = client.put(f"{S}/a", json={"title": "two"})
     assert (made.status_code, again.status_code) == (201, 200)
     assert again.json()["title"] == "one"
-    refused = client.put(f"{S}/a", json={}, headers={"if-none-match": "*"})
-    assert (refused.status_code, refused.json()["code"]) == (412, "session_exists")
+    assert refusal(client.put(f"{S}/a", json={}, headers={"if-none-match": "*"})) == (412, "session_exists")
     assert client.put(f"{S}/b", json={}, headers={"if-none-match": "*"}).status_code == 201
 
 
@@ -133,7 +128,7 @@ def test_an_id_that_is_taken_is_refused(server: Running, client: httpx.Client) -
     server.store.create("a").add_alias("b")
     for id in ("a", "b"):
         answer = client.post(S, json={"id": id})
-        assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+        assert refusal(answer) == (409, "session_exists")
         assert answer.json()["session"] == id
 
 
@@ -297,6 +292,7 @@ def test_expiry_is_set_and_taken_away(server: Running, client: httpx.Client) -> 
         ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ({"a": 1}, None, {}),
     ],
 )
 def test_metadata_are_merged_at_every_depth(
@@ -306,12 +302,6 @@ def test_metadata_are_merged_at_every_depth(
     server.store.create("a", metadata=before)
     patched(client, {"metadata": patch}).raise_for_status()
     assert server.store.get("a").info.metadata == after
-
-
-def test_metadata_null_takes_all_of_it_away(server: Running, client: httpx.Client) -> None:
-    server.store.create("a", metadata={"a": 1})
-    patched(client, {"metadata": None}).raise_for_status()
-    assert server.store.get("a").info.metadata == {}
 
 
 def test_a_patch_that_is_nested_too_deep_is_refused(server: Running, client: httpx.Client) -> None:
@@ -337,7 +327,7 @@ def test_two_patches_of_one_reader_do_not_overwrite_each_other(server: Running, 
     tag = client.get(f"{S}/a").headers["etag"]
     assert patched(client, {"title": "one"}, **{"if-match": tag}).status_code == 200
     late = patched(client, {"title": "two"}, **{"if-match": tag})
-    assert (late.status_code, late.json()["code"]) == (412, "session_changed")
+    assert refusal(late) == (412, "session_changed")
     assert server.store.get("a").info.title == "one"
     assert patched(client, {"title": "two"}, **{"if-match": late.headers["etag"]}).status_code == 200
     assert patched(client, {"title": "three"}, **{"if-match": "*"}).status_code == 200
@@ -353,8 +343,7 @@ def test_the_trash_and_back(server: Running, client: httpx.Client) -> None:
     assert client.get(f"{S}/a").status_code == 404
     assert client.delete(f"{S}/a").status_code == 404
     assert client.post(f"{S}/a/restore").json() == info_of(server, "a")
-    again = client.post(f"{S}/a/restore")
-    assert (again.status_code, again.json()["code"]) == (404, "session_not_found")
+    assert refusal(client.post(f"{S}/a/restore")) == (404, "session_not_found")
 
 
 def test_a_purge_removes_for_good(server: Running, client: httpx.Client) -> None:
@@ -384,8 +373,7 @@ def test_a_session_with_a_worker_is_deleted_by_force_only(server: Running, clien
 def test_a_delete_by_a_reader_of_an_old_head_is_refused(server: Running, client: httpx.Client) -> None:
     tag = client.post(S, json={"id": "a"}).headers["etag"]
     server.store.get("a").append(user("x"))
-    answer = client.delete(f"{S}/a", headers={"if-match": tag})
-    assert (answer.status_code, answer.json()["code"]) == (412, "head_moved")
+    assert refusal(client.delete(f"{S}/a", headers={"if-match": tag})) == (412, "head_moved")
     assert server.store.find("a") is not None
 
 
@@ -393,8 +381,7 @@ def test_a_restored_id_may_be_taken(server: Running, client: httpx.Client) -> No
     server.store.create("a")
     server.store.delete("a")
     server.store.create("a")
-    answer = client.post(f"{S}/a/restore")
-    assert (answer.status_code, answer.json()["code"]) == (409, "session_exists")
+    assert refusal(client.post(f"{S}/a/restore")) == (409, "session_exists")
 
 
 # -- names and activity
@@ -407,12 +394,11 @@ def test_aliases(server: Running, client: httpx.Client) -> None:
     assert client.put(f"{S}/a/aliases/x%2Fy").json() == {"data": ["x/y"]}
     assert client.get(f"{S}/x%2Fy/aliases").json() == {"data": ["x/y"]}
     taken = client.put(f"{S}/b/aliases/x%2Fy")
-    assert (taken.status_code, taken.json()["code"]) == (409, "alias_exists")
+    assert refusal(taken) == (409, "alias_exists")
     assert taken.json()["session"] == "a"
     assert client.put(f"{S}/b/aliases/x%2Fy", params={"move": "true"}).json() == {"data": ["x/y"]}
     assert store.get("x/y").id == "b"
-    missing = client.delete(f"{S}/a/aliases/x%2Fy")
-    assert (missing.status_code, missing.json()["code"]) == (404, "alias_not_found")
+    assert refusal(client.delete(f"{S}/a/aliases/x%2Fy")) == (404, "alias_not_found")
     assert client.delete(f"{S}/b/aliases/x%2Fy").status_code == 204
     assert store.find("x/y") is None
 
@@ -429,46 +415,10 @@ def test_a_touched_session_is_listed_first(server: Running, client: httpx.Client
 # -- who may change something
 
 
-def test_whatever_changes_something_needs_a_scope_for_it(server: Running, client: httpx.Client) -> None:
-    for route in server.app.router.routes:
-        if route.method != "GET" and route.path.startswith(S):
-            assert route.scope in ("write", "admin", "files"), route.path
-    _, token = add_token(server.store, "reader", scopes=["read"])
-    server.store.create("a")
-    with server.client(token) as reader:
-        assert reader.get(f"{S}/a").status_code == 200
-        for answer in (
-            reader.post(S, json={}),
-            reader.put(f"{S}/a", json={}),
-            reader.patch(f"{S}/a", json={}),
-            reader.delete(f"{S}/a"),
-            reader.post(f"{S}/a/entries", json={"messages": [{}]}),
-            reader.post(f"{S}/a/undo"),
-        ):
-            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
-
-
 # -- a server that only reads
-
-
-def test_a_read_only_server_changes_nothing(serve: Callable[..., Running]) -> None:
-    server = serve(read_only=True)
-    server.store.create("a")
-    with server.client() as client:
-        assert client.get(f"{S}/a").status_code == 200
-        for method, path in (
-            ("POST", S),
-            ("PUT", f"{S}/b"),
-            ("PATCH", f"{S}/a"),
-            ("DELETE", f"{S}/a"),
-            ("POST", f"{S}/a/entries"),
-            ("POST", f"{S}/a/clear"),
-        ):
-            answer = client.request(method, path, json={"messages": [{}]} if "entries" in path else {})
-            assert (answer.status_code, answer.json()["code"]) == (403, "read_only"), path
 
 
 def test_a_lease_that_cannot_be_read_makes_no_session(client: httpx.Client, server: Running) -> None:
     answer = client.put("/api/v1/sessions/new", json={}, headers={"clew-lease": ""})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
+    assert refusal(answer) == (400, "invalid_header")
     assert server.store.find("new") is None

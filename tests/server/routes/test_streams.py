@@ -13,7 +13,7 @@ import msgspec
 import clew
 from clew.model import Event, Usage, UsageTotals
 from tests.server.conftest import Running
-from tests.server.routes.asking import A, assistant, plain, rows
+from tests.server.routes.asking import A, assistant, plain, refusal, rows
 from tests.support.rows import each_row
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -79,8 +79,7 @@ def test_events_that_are_none_are_refused(
 
 
 def test_a_batch_of_events_is_bounded(session: clew.Session, client: httpx.Client) -> None:
-    answer = client.post(f"{A}/events", json={"events": [{"type": "t"}] * 1001})
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_many")
+    assert refusal(client.post(f"{A}/events", json={"events": [{"type": "t"}] * 1001})) == (413, "too_many")
     assert session.count_events().added == 0
 
 

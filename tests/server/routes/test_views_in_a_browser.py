@@ -11,6 +11,7 @@ from clew.server.routing import encoded
 from tests.exporters.hostile import conversation
 from tests.exporters.payloads import payloads, session_of
 from tests.server.conftest import Running
+from tests.server.routes.asking import S, pieces
 from tests.support.browsers import settled
 from tests.support.rows import named
 
@@ -27,18 +28,6 @@ PLACE = """texts => {
 }"""
 
 
-def pieces(client: httpx.Client, id: str, view: str) -> list[str]:
-    """The HTML of all entries on the path."""
-    found: list[str] = []
-    url: str | None = f"/api/v1/sessions/{id}/entries?view={view}&limit=200&large=true"
-    while url:
-        answer = client.get(url)
-        for entry in answer.json()["data"]:
-            found += [entry["html"]] if view == "html" else [one.get("html", "") for one in entry["blocks"]]
-        url = answer.links.get("next", {}).get("url")
-    return found
-
-
 def note(page: Page, done: list[str]) -> None:
     """Write down what the page asks for, and what it says in dialogs."""
     page.on("request", lambda request: done.append(request.url))
@@ -52,7 +41,7 @@ def test_s11_s12_nothing_that_is_rendered_runs_or_asks_for_anything(
     conversation(server.store)
     ids = [encoded(info.id) for info in server.store.list()]
     for view in ("blocks", "html"):
-        rendered = [piece for id in ids for piece in pieces(client, id, view)]
+        rendered = [piece for id in ids for piece in pieces(client, f"{S}/{id}/entries", view)]
         assert len(rendered) > 20
         done: list[str] = []
         page = browser.new_page()
