@@ -60,6 +60,7 @@ def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch
         assert info.messages == 30
         assert store.stats().entries == 30
         assert store.verify().ok
+        assert store.export(info.id, "claude-code").encode() == path.read_bytes()
 
 
 def test_a_directory_brings_every_file_that_is_known(store: clew.Store, tmp_path: Path) -> None:

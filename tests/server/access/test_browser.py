@@ -12,6 +12,7 @@ import pytest
 
 from clew.server.access.shares import add_share, link
 from tests.server.conftest import TOKEN, Running
+from tests.support.browsers import PATIENCE
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     opened = browser.new_context()
+    opened.set_default_timeout(PATIENCE)
     yield opened
     opened.close()
 
@@ -67,7 +69,7 @@ def code_of(server: Running) -> str:
 
 def says(page: Page, text: str) -> None:
     """Wait until the page says who is signed in. The policy of the page lets no test run code in it."""
-    page.locator("#who", has_text=text).wait_for(timeout=20_000)
+    page.locator("#who", has_text=text).wait_for()
 
 
 def signed_in(context: BrowserContext, server: Running) -> Page:
@@ -94,7 +96,7 @@ def test_a_code_in_the_fragment_signs_in_and_is_gone_from_the_address(
     page.goto(f"{server.url}/#once={code}")
     says(page, "signed in as owner")
     assert page.url == f"{server.url}/"
-    page.locator("#list", has_text="Fix <b>the</b> login").wait_for(timeout=20_000)  # a title is text
+    page.locator("#list", has_text="Fix <b>the</b> login").wait_for()  # a title is text
     assert not [line for line in asked if code in line], "a fragment reaches no server"
     assert {line.split("/")[2] for line in asked if not line.startswith("data:")} == {
         server.url.split("/")[2]
@@ -180,7 +182,7 @@ def test_a_share_link_shows_the_session_without_a_sign_in(server: Running, conte
     page.on("request", lambda request: asked.append(request.url))
     page.goto(link(server.url, token))
     says(page, "shared: Shared")
-    page.locator("#transcript", has_text="REDACTED").wait_for(timeout=20_000)
+    page.locator("#transcript", has_text="REDACTED").wait_for()
     shown = page.inner_text("#transcript")
     assert "<b>Please</b> fix it" in shown
     assert "[REDACTED:anthropic-key]" in shown
