@@ -23,7 +23,6 @@ from clew.core.log.rows import (
     SessionRow,
 )
 from clew.core.log.tree import Paths, Segment, path
-from clew.core.messages.tool_calls import safe_cut
 from clew.core.retention.old_messages import View, merged, removable, those_that_spare
 from clew.core.retention.rules import (
     LOOK_AGAIN,
@@ -359,39 +358,6 @@ def test_s52_what_many_need_of_a_deep_path_is_added_up_in_few_steps() -> None:
     paths = Paths(BranchRow(n, str(n), 1, 1, n - 1, n - 2) for n in range(1, depth))
     spared = removable(paths, [View(n, 0, n - 5, n - 1) for n in range(depth // 2, depth)])
     assert spared == [Segment(n, n - 1, n - 1) for n in range(1, depth // 2 - 4)]
-
-
-def _call(id: str) -> dict[str, Any]:
-    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def _result(id: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": "done"}
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def test_a_call_stays_with_its_result() -> None:
-    before, after = [_user("a"), _call("1")], [_result("1"), _user("b")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
-
-
-def test_a_call_that_waits_at_the_end_stays() -> None:
-    before, after = [_user("a"), _call("1")], [_result("other")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
-
-
-def test_a_call_that_nobody_waits_for_may_go() -> None:
-    before, after = [_call("1"), _user("never mind")], [_user("b")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 2
-
-
-def test_a_result_whose_call_is_further_back_asks_for_more() -> None:
-    assert safe_cut([_user("a"), _result("1")], 1, complete=False, goes_on=True) is None
-    assert safe_cut([_user("a"), _result("1")], 1, complete=True, goes_on=True) == 1
 
 
 def test_pending_sessions_are_those_that_expire() -> None:
