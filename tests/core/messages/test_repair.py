@@ -155,7 +155,7 @@ def test_P15_each_change_is_told_in_a_sentence(history: History) -> None:
     assert outcome.origins == sorted(outcome.origins)
 
 
-@given(st.lists(odd_messages, max_size=6))
+@given(st.lists(odd_messages, max_size=5))
 def test_no_message_is_too_odd_to_be_repaired(history: History) -> None:
     before = copy.deepcopy(history)
 
