@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from tests.security.mutations import (
     change_lines,
     change_value,
     numbers,
+    place,
 )
 from tests.support.effort import usually
 
@@ -36,15 +37,6 @@ UNHURRIED = settings(
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-
-
-@contextmanager
-def place() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made)
 
 
 TEMPLATES: dict[str, Path] = {}

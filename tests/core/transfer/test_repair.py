@@ -90,7 +90,7 @@ def test_a_store_is_repaired_into_one_of_any_kind(
     test_of_a_whole_store_nothing_is_lost(kind, to, address, tmp_path)
 
 
-def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path, tmp_path: Path) -> None:
+def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path) -> None:
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
     sql(damaged, "UPDATE entries SET body = zeroblob(20) WHERE key = ?", key(branch_of(damaged), 7))
@@ -112,7 +112,7 @@ def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path, tmp_p
         s.append(say(20))
 
 
-def test_a_missing_entry_has_an_empty_place(damaged: Path, tmp_path: Path) -> None:
+def test_a_missing_entry_has_an_empty_place(damaged: Path) -> None:
     """Its hash is not known any more; those of the others stay."""
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
@@ -125,7 +125,7 @@ def test_a_missing_entry_has_an_empty_place(damaged: Path, tmp_path: Path) -> No
         assert new.get("s").messages() == [say(n) for n in range(20) if n != 3]
 
 
-def test_damaged_counters_and_hashes_are_made_anew(damaged: Path, tmp_path: Path) -> None:
+def test_damaged_counters_and_hashes_are_made_anew(damaged: Path) -> None:
     branch = branch_of(damaged)
     with clew.open(damaged) as store:
         expected = dump(store)
@@ -151,7 +151,7 @@ def test_a_damaged_mark_does_not_cut_off_the_context(tmp_path: Path) -> None:
         assert list(new.get("s").context()) == [say(n) for n in range(7)]
 
 
-def test_records_that_can_not_be_read_are_named(damaged: Path, tmp_path: Path) -> None:
+def test_records_that_can_not_be_read_are_named(damaged: Path) -> None:
     sql(damaged, "UPDATE records SET value = x'7b' WHERE kind = 'checkpoint'")
     sql(damaged, "UPDATE records SET value = x'ff' WHERE kind = 'var'")
 
@@ -265,7 +265,7 @@ def test_a_repair_never_writes_into_a_store_that_is_used(damaged: Path, tmp_path
         assert [info.id for info in used.list()] == ["mine"]
 
 
-def test_a_time_that_can_not_be_is_put_right(damaged: Path, tmp_path: Path) -> None:
+def test_a_time_that_can_not_be_is_put_right(damaged: Path) -> None:
     sql(damaged, "UPDATE sessions SET updated = 1 << 62")
 
     with mended(damaged) as (report, new):
