@@ -86,17 +86,35 @@ budgets = st.fixed_dictionaries(
 pins = st.sampled_from([[], [RULES], [RULES, ASK], [RULES, *STEP], [chat_call("z")]])
 
 
-@given(damaged_histories(), pins, budgets)
-def test_the_budget_is_never_exceeded(history: History, pinned: History, budget: dict[str, Any]) -> None:
-    context = context_of(history, pinned=pinned, **budget)
+@given(damaged_histories(), pins, budgets, st.booleans(), st.integers(0, 5))
+def test_P15_the_context_is_well_formed_inside_its_budget_and_the_report_adds_up(
+    history: History, pinned: History, budget: dict[str, Any], on_path: bool, compacted: int
+) -> None:
+    """Each message is weighed once, and those that were given are never changed."""
+    history, pinned = [dict(message) for message in history], [dict(message) for message in pinned]
+    before = copy.deepcopy((history, pinned))
+    weighed: list[Message] = []
 
-    assert budget["max_messages"] is None or len(context) <= budget["max_messages"]
-    assert budget["max_tokens"] is None or sum(map(weight, context)) <= budget["max_tokens"]
+    def count(message: Message) -> int:
+        weighed.append(message)  # also keeps it, so that no id is used twice
+        return weight(message)
 
+    options = {"pinned_on_path": on_path, "compacted": compacted, "count_tokens": count, **budget}
+    context = context_of(history, pinned=pinned, **options)
 
-@given(damaged_histories(), pins, budgets)
-def test_P15_the_context_is_well_formed(history: History, pinned: History, budget: dict[str, Any]) -> None:
-    assert faults(context_of(history, pinned=pinned, **budget)) == []
+    assert (history, pinned) == before
+    assert len({id(message) for message in weighed}) == len(weighed)
+    assert faults(context) == []
+    report = context.report
+    assert report.messages == len(context)
+    assert report.tokens == sum(map(weight, context))
+    assert budget["max_messages"] is None or report.messages <= budget["max_messages"]
+    assert budget["max_tokens"] is None or report.tokens <= budget["max_tokens"]
+    assert report.compacted == compacted
+    assert report.left_out >= report.compacted + report.over_budget
+    assert report.left_out <= len(history) + len(pinned) + compacted
+    if budget == {"max_messages": None, "max_tokens": None}:
+        assert report.over_budget == 0
 
 
 @given(damaged_histories(), pins)
@@ -123,46 +141,6 @@ def test_a_cut_leaves_out_the_oldest_and_at_most_one_step_more(history: History,
     elif context:
         window = context if context[0] is history[-len(context)] else context[1:]
         assert all(message == given for message, given in zip(window[::-1], history[::-1], strict=False))
-
-
-@given(damaged_histories(), pins, budgets)
-def test_the_messages_given_are_never_changed(
-    history: History, pinned: History, budget: dict[str, Any]
-) -> None:
-    before = copy.deepcopy((history, pinned))
-
-    context_of(history, pinned=pinned, **budget)
-
-    assert (history, pinned) == before
-
-
-@given(damaged_histories(), pins, budgets, st.booleans(), st.integers(0, 5))
-def test_the_report_adds_up(
-    history: History, pinned: History, budget: dict[str, Any], on_path: bool, compacted: int
-) -> None:
-    context = context_of(history, pinned=pinned, pinned_on_path=on_path, compacted=compacted, **budget)
-
-    report = context.report
-    assert report.messages == len(context)
-    assert report.tokens == sum(map(weight, context))
-    assert report.compacted == compacted
-    assert report.left_out >= report.compacted + report.over_budget
-    assert report.left_out <= len(history) + len(pinned) + compacted
-    if budget == {"max_messages": None, "max_tokens": None}:
-        assert report.over_budget == 0
-
-
-@given(damaged_histories(), budgets)
-def test_each_message_is_weighed_once(history: History, budget: dict[str, Any]) -> None:
-    weighed: list[Message] = []
-
-    def count(message: Message) -> int:
-        weighed.append(message)  # also keeps it, so that no id is used twice
-        return weight(message)
-
-    context_of([dict(message) for message in history], count_tokens=count, **budget)
-
-    assert len({id(message) for message in weighed}) == len(weighed)
 
 
 # ── The window ────────────────────────────────────────────────────────────────────────────────────
