@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import apsw
 import msgspec
@@ -27,6 +26,7 @@ from clew.files.upkeep import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport
 from tests.files.playground import cache_in
 from tests.support.storage import Watched
+from tests.support.stores import run_sql
 
 
 @pytest.fixture
@@ -94,18 +94,9 @@ def only(report: VerifyReport) -> VerifyProblem:
     return problem
 
 
-def ask(path: Path, sql: str, *values: object) -> tuple[Any, ...]:
-    connection = apsw.Connection(str(path))
-    try:
-        row: tuple[Any, ...] = next(connection.execute(sql, values))
-    finally:
-        connection.close()
-    return row
-
-
 def place(path: Path, position: int) -> tuple[int, str]:
     """The key and the branch of an entry of the first branch of the session `chat`."""
-    branch, uid = ask(path, "SELECT branch, uid FROM branches ORDER BY branch LIMIT 1")
+    [(branch, uid)] = run_sql(path, "SELECT branch, uid FROM branches ORDER BY branch LIMIT 1")
     return branch << 32 | position, uid
 
 
@@ -232,7 +223,7 @@ def test_j4_a_lost_entry_is_a_hole(filled: Path, full: bool) -> None:
 def forge(path: Path, body: bytes) -> str:
     """Give an entry another body, with its checksum: somebody edited the database, and knew how."""
     key, uid = place(path, 4)
-    (time,) = ask(path, "SELECT time FROM entries WHERE key = ?", key)
+    [(time,)] = run_sql(path, "SELECT time FROM entries WHERE key = ?", key)
     right = checksum(body, 4, time, 0, 0, 0)
     change(path, "UPDATE entries SET body = ?, checksum = ? WHERE key = ?", body, right, key)
     return uid
@@ -402,9 +393,7 @@ def test_more_problems_than_anybody_reads_are_not_gathered(
 ) -> None:
     monkeypatch.setattr(checking, "MOST", 3)
     monkeypatch.setattr(findings, "MOST", 3)
-    connection = apsw.Connection(str(filled))
-    connection.execute("UPDATE entries SET body = x'00'")
-    connection.close()
+    run_sql(filled, "UPDATE entries SET body = x'00'")
 
     report = verify(filled)
     assert len(report.problems) == 3

@@ -6,9 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 
 import clew
@@ -16,16 +14,7 @@ from clew.backends.sqlite.rows import key
 from clew.model.transfer import RepairReport
 from tests.backends.sqlite.damage.pages import PAGE, find_cell, make, pages_of
 from tests.core.transfer.kinds import OTHERS, ROUND, Address
-from tests.support.stores import dump, say, wander, with_files
-
-
-def sql(path: Path, statement: str, *values: Any) -> list[Any]:
-    """Damage, done behind the back of Clew."""
-    connection = apsw.Connection(str(path))
-    try:
-        return list(connection.execute(statement, values))
-    finally:
-        connection.close()
+from tests.support.stores import dump, run_sql, say, wander, with_files
 
 
 @pytest.fixture
@@ -60,7 +49,7 @@ def mended(path: Path) -> Iterator[tuple[RepairReport, clew.Store]]:
 
 
 def branch_of(path: Path) -> int:
-    [(number,)] = sql(path, "SELECT branch FROM branches ORDER BY branch LIMIT 1")
+    [(number,)] = run_sql(path, "SELECT branch FROM branches ORDER BY branch LIMIT 1")
     return int(number)
 
 
@@ -93,7 +82,7 @@ def test_a_store_is_repaired_into_one_of_any_kind(
 def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path) -> None:
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
-    sql(damaged, "UPDATE entries SET body = zeroblob(20) WHERE key = ?", key(branch_of(damaged), 7))
+    run_sql(damaged, "UPDATE entries SET body = zeroblob(20) WHERE key = ?", key(branch_of(damaged), 7))
 
     with mended(damaged) as (report, new):
         [lost] = report.lost
@@ -116,7 +105,7 @@ def test_a_missing_entry_has_an_empty_place(damaged: Path) -> None:
     """Its hash is not known any more; those of the others stay."""
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
-    sql(damaged, "DELETE FROM entries WHERE key = ?", key(branch_of(damaged), 3))
+    run_sql(damaged, "DELETE FROM entries WHERE key = ?", key(branch_of(damaged), 3))
 
     with mended(damaged) as (report, new):
         assert [lost.position for lost in report.lost] == [3]
@@ -129,9 +118,9 @@ def test_damaged_counters_and_hashes_are_made_anew(damaged: Path) -> None:
     branch = branch_of(damaged)
     with clew.open(damaged) as store:
         expected = dump(store)
-    sql(damaged, "UPDATE entries SET messages = 77, turns = 5 WHERE key = ?", key(branch, 5))
-    sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 9))
-    sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 19))
+    run_sql(damaged, "UPDATE entries SET messages = 77, turns = 5 WHERE key = ?", key(branch, 5))
+    run_sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 9))
+    run_sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 19))
 
     with mended(damaged) as (report, new):
         assert report.ok
@@ -144,7 +133,7 @@ def test_a_damaged_mark_does_not_cut_off_the_context(tmp_path: Path) -> None:
         s.append(*(say(n) for n in range(6)))
         s.compact("all of it")
         s.append(say(6))
-    sql(tmp_path / "a.db", "UPDATE entries SET body = x'00' WHERE kind = 1")
+    run_sql(tmp_path / "a.db", "UPDATE entries SET body = x'00' WHERE kind = 1")
 
     with mended(tmp_path / "a.db") as (report, new):
         assert [lost.position for lost in report.lost] == [6]
@@ -152,8 +141,8 @@ def test_a_damaged_mark_does_not_cut_off_the_context(tmp_path: Path) -> None:
 
 
 def test_records_that_can_not_be_read_are_named(damaged: Path) -> None:
-    sql(damaged, "UPDATE records SET value = x'7b' WHERE kind = 'checkpoint'")
-    sql(damaged, "UPDATE records SET value = x'ff' WHERE kind = 'var'")
+    run_sql(damaged, "UPDATE records SET value = x'7b' WHERE kind = 'checkpoint'")
+    run_sql(damaged, "UPDATE records SET value = x'ff' WHERE kind = 'var'")
 
     with mended(damaged) as (report, new):
         assert sorted(lost.name or "" for lost in report.lost) == ["checkpoint end", "var v"]
@@ -168,7 +157,7 @@ def test_a_lost_branch_does_not_take_those_that_continue_it(tmp_path: Path) -> N
         s.append(*(say(n) for n in range(5)))
         fork = s.fork("f")
         fork.append(say(5), say(6))
-    sql(path, "DELETE FROM branches WHERE branch = ?", branch_of(path))
+    run_sql(path, "DELETE FROM branches WHERE branch = ?", branch_of(path))
 
     with mended(path) as (report, new):
         assert {lost.kind for lost in report.lost} == {"branch", "session"}
@@ -187,7 +176,7 @@ def test_a_move_that_is_lost_costs_undo_and_nothing_else(tmp_path: Path) -> None
         s.rewind(0)
         s.clear()
         s.undo()
-    sql(path, "DELETE FROM records WHERE kind = 'move' AND name LIKE '%2'")
+    run_sql(path, "DELETE FROM records WHERE kind = 'move' AND name LIKE '%2'")
 
     with mended(path) as (report, new):
         assert [lost.kind for lost in report.lost] == ["record"]
@@ -200,7 +189,7 @@ def test_damaged_objects_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with clew.open(path) as store:
         with_files(store, tmp_path / "work")
-    sql(path, "UPDATE packs SET content = zeroblob(100) WHERE pack = (SELECT min(pack) FROM packs)")
+    run_sql(path, "UPDATE packs SET content = zeroblob(100) WHERE pack = (SELECT min(pack) FROM packs)")
 
     report = repaired(path, tmp_path / "new.db")
 
@@ -266,7 +255,7 @@ def test_a_repair_never_writes_into_a_store_that_is_used(damaged: Path, tmp_path
 
 
 def test_a_time_that_can_not_be_is_put_right(damaged: Path) -> None:
-    sql(damaged, "UPDATE sessions SET updated = 1 << 62")
+    run_sql(damaged, "UPDATE sessions SET updated = 1 << 62")
 
     with mended(damaged) as (report, new):
         assert [(lost.kind, lost.session) for lost in report.lost] == [("session", "s")]
@@ -281,8 +270,8 @@ def test_a_lost_event_leaves_a_place_in_the_numbers(tmp_path: Path) -> None:
         s.add_events([{"type": "t", "data": {"n": n}} for n in range(5)])
         for n in range(3):
             s.add_usage(input_tokens=n + 1)
-    sql(path, "UPDATE events SET data = x'7b' WHERE key = (SELECT min(key) + 2 FROM events)")
-    sql(path, "DELETE FROM usage WHERE key = (SELECT min(key) + 1 FROM usage)")
+    run_sql(path, "UPDATE events SET data = x'7b' WHERE key = (SELECT min(key) + 2 FROM events)")
+    run_sql(path, "DELETE FROM usage WHERE key = (SELECT min(key) + 1 FROM usage)")
 
     with mended(path) as (report, new):
         assert sorted((lost.kind, lost.name) for lost in report.lost) == [("events", "3"), ("usage", "2")]
