@@ -31,6 +31,7 @@ TABLE = {
     "tests": "test",
     # -- core, aio, security, support: pure code needs no process, socket or browser
     "tests/core": "check",
+    "tests/core/check/test_machine.py::test_j11_a_store_that_was_only_used_has_no_problem[sqlite]": "test",
     "tests/core/check/test_tampering.py::test_s22_tampering_with_rows_is_found": "test",
     "tests/core/conversation/test_moves.py": "test",
     "tests/core/conversation/test_rings.py": "test",

@@ -6,9 +6,11 @@ What is drawn are few numbers, so that Hypothesis makes a failure small.
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +35,16 @@ def deep(levels: int) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """Make a directory for one example."""
+    made = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
 
 
 BYTES: Final = [b"\0", b"\xff", b"\n", b'"', b"{", b"\r", b"\xed\xa0\x80"]

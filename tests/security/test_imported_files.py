@@ -4,10 +4,7 @@ out, and what came in can be listed, shown, exported, checked and removed."""
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,15 @@ import clew
 from clew.core.log import jsonl
 from tests.importers import test_contexts, test_tokens
 from tests.importers.hostile import forged_files, test_lookalikes
-from tests.security.mutations import Number, change_bytes, change_file, change_lines, change_value, numbers
+from tests.security.mutations import (
+    Number,
+    change_bytes,
+    change_file,
+    change_lines,
+    change_value,
+    numbers,
+    place,
+)
 from tests.support.effort import usually
 
 pytestmark = pytest.mark.timeout(usually(300, thorough=7200))
@@ -34,15 +39,6 @@ UNHURRIED = settings(
     suppress_health_check=list(HealthCheck),
     database=None,
 )
-
-
-@contextmanager
-def place() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made)
 
 
 def samples() -> dict[str, Callable[[Path], Path]]:

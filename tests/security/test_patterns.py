@@ -16,7 +16,7 @@ from tests.support.rows import named
 SIZE = usually(150_000, thorough=1_000_000)
 """An expression that reads a text by the square of its length takes minutes for one text of this size."""
 
-PARTS = 8
+PARTS = 16
 """In which all expressions are tried, because together they take too long for one test."""
 
 MADE_OF_DATA = {

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 import clew
 from clew.backends.contract import STORE_WIDE
@@ -59,6 +62,12 @@ def _step(store: clew.Store, s: clew.Session, rng: random.Random, n: int, names:
     ]
     weights = [9, 4, 3, 3, 2, 1, 2, 1, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2]
     rng.choices(actions, weights)[0]()
+
+
+def run_sql(path: Path, statement: str, *values: Any) -> list[Any]:
+    """Run a statement in the database of a store, behind the back of Clew."""
+    with closing(apsw.Connection(str(path))) as connection:
+        return list(connection.execute(statement, values))
 
 
 def forks_of_forks(store: clew.Store, depth: int) -> clew.Session:

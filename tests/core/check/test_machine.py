@@ -15,8 +15,10 @@ from clew.backends.sqlite import SqliteBackend
 from clew.store import Store
 from clew.testing.machine import base as machine_base
 from clew.testing.machine import make_machine
+from tests.support.effort import usually
 
 EXAMPLES = settings().max_examples // 4
+ON_DISK = usually(EXAMPLES, quick=EXAMPLES // 2, thorough=EXAMPLES)
 
 
 def on_disk(directory: Path) -> Callable[[], Backend]:
@@ -39,7 +41,7 @@ def test_j11_a_store_that_was_only_used_has_no_problem(
     monkeypatch.setattr(machine_base, "check_store", check)
     case = make_machine(MemoryBackend if where == "memory" else on_disk(tmp_path))
     case.settings = settings(  # type: ignore[attr-defined]
-        max_examples=EXAMPLES,
+        max_examples=EXAMPLES if where == "memory" else ON_DISK,
         stateful_step_count=40,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

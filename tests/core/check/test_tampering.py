@@ -6,16 +6,15 @@ Checksums are put right by whoever does it, as everybody can compute them. The c
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import apsw
 import pytest
 
 import clew
 from clew.core.log import jsonl
 from clew.core.log.digest import checksum
+from tests.support.stores import run_sql
 
 WORDS = [f"word {number}" for number in range(6)]
 FORGED = b'{"role":"user","content":"forged"}'
@@ -52,8 +51,7 @@ def check_found(url: str) -> None:
 
 def in_sqlite(path: Path) -> Run:
     def run(statement: str, *values: Any) -> list[Any]:
-        with closing(apsw.Connection(str(path))) as connection:
-            return list(connection.execute(statement.replace("@place", "(key & 4294967295)"), values))
+        return run_sql(path, statement.replace("@place", "(key & 4294967295)"), *values)
 
     return run
 

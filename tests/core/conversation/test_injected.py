@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 import clew
@@ -18,6 +17,7 @@ from clew.core.messages.dialects import speaker_of
 from clew.exporters.transcript import Transcript
 from clew.model.source import SourceEntry, SourceSession
 from tests.support.rows import each_row
+from tests.support.stores import run_sql
 
 ID = "other:1"
 WHO = [True, False, False, True]
@@ -88,7 +88,7 @@ def test_a_repaired_store_tells_it_apart_and_counts_anew(
     store: clew.Store, path: Path, tmp_path: Path
 ) -> None:
     branch = branch_of(path)
-    change(path, "UPDATE entries SET turns = 7, last_user_turn = 3 WHERE key = ?", key(branch, 3))
+    run_sql(path, "UPDATE entries SET turns = 7, last_user_turn = 3 WHERE key = ?", key(branch, 3))
     assert store.repair(to=tmp_path / "new.db").ok
     with clew.open(tmp_path / "new.db") as target:
         check(target)
@@ -97,23 +97,13 @@ def test_a_repaired_store_tells_it_apart_and_counts_anew(
 # -- verify
 
 
-def change(path: Path, statement: str, *values: object) -> None:
-    with apsw.Connection(str(path)) as connection:
-        connection.execute(statement, values)
-    connection.close()
-
-
 def branch_of(path: Path) -> int:
-    connection = apsw.Connection(str(path))
-    try:
-        [(branch,)] = connection.execute("SELECT branch FROM branches")
-        return int(branch)
-    finally:
-        connection.close()
+    [(branch,)] = run_sql(path, "SELECT branch FROM branches")
+    return int(branch)
 
 
 def test_verify_sees_a_turn_that_is_counted_and_should_not_be(store: clew.Store, path: Path) -> None:
-    change(path, "UPDATE entries SET turns = 2, last_user_turn = 3 WHERE key = ?", key(branch_of(path), 3))
+    run_sql(path, "UPDATE entries SET turns = 2, last_user_turn = 3 WHERE key = ?", key(branch_of(path), 3))
     found = store.verify(full=True).details
     assert "its counters are wrong: turns, last_user_turn" in found[0].text
 
@@ -123,7 +113,7 @@ def test_verify_sees_a_flag_that_was_changed_with_its_checksum(store: clew.Store
     place = key(branch_of(path), 0)
     entry = next(iter(store.get(ID).entries()))
     forged = checksum(entry.raw, 0, entry.stamp, 0, 0, 0)
-    change(path, "UPDATE entries SET flags = 0, checksum = ? WHERE key = ?", forged, place)
+    run_sql(path, "UPDATE entries SET flags = 0, checksum = ? WHERE key = ?", forged, place)
     problem = store.verify(full=True).details[0]
     assert problem.position == 0
     assert "its hash is not" in problem.text

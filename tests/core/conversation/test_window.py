@@ -34,7 +34,7 @@ from tests.core.messages.histories import (
     tool_result,
     tool_use,
 )
-from tests.support.rows import each_row
+from tests.support.rows import each_named_row, each_row
 
 ASK, MORE = says("user", "fix it"), says("user", "and now?")
 DONE = says("assistant", "done")
@@ -86,17 +86,35 @@ budgets = st.fixed_dictionaries(
 pins = st.sampled_from([[], [RULES], [RULES, ASK], [RULES, *STEP], [chat_call("z")]])
 
 
-@given(damaged_histories(), pins, budgets)
-def test_the_budget_is_never_exceeded(history: History, pinned: History, budget: dict[str, Any]) -> None:
-    context = context_of(history, pinned=pinned, **budget)
+@given(damaged_histories(), pins, budgets, st.booleans(), st.integers(0, 5))
+def test_P15_the_context_is_well_formed_inside_its_budget_and_the_report_adds_up(
+    history: History, pinned: History, budget: dict[str, Any], on_path: bool, compacted: int
+) -> None:
+    """Each message is weighed once, and those that were given are never changed."""
+    history, pinned = [dict(message) for message in history], [dict(message) for message in pinned]
+    before = copy.deepcopy((history, pinned))
+    weighed: list[Message] = []
 
-    assert budget["max_messages"] is None or len(context) <= budget["max_messages"]
-    assert budget["max_tokens"] is None or sum(map(weight, context)) <= budget["max_tokens"]
+    def count(message: Message) -> int:
+        weighed.append(message)  # also keeps it, so that no id is used twice
+        return weight(message)
 
+    options = {"pinned_on_path": on_path, "compacted": compacted, "count_tokens": count, **budget}
+    context = context_of(history, pinned=pinned, **options)
 
-@given(damaged_histories(), pins, budgets)
-def test_P15_the_context_is_well_formed(history: History, pinned: History, budget: dict[str, Any]) -> None:
-    assert faults(context_of(history, pinned=pinned, **budget)) == []
+    assert (history, pinned) == before
+    assert len({id(message) for message in weighed}) == len(weighed)
+    assert faults(context) == []
+    report = context.report
+    assert report.messages == len(context)
+    assert report.tokens == sum(map(weight, context))
+    assert budget["max_messages"] is None or report.messages <= budget["max_messages"]
+    assert budget["max_tokens"] is None or report.tokens <= budget["max_tokens"]
+    assert report.compacted == compacted
+    assert report.left_out >= report.compacted + report.over_budget
+    assert report.left_out <= len(history) + len(pinned) + compacted
+    if budget == {"max_messages": None, "max_tokens": None}:
+        assert report.over_budget == 0
 
 
 @given(damaged_histories(), pins)
@@ -125,106 +143,65 @@ def test_a_cut_leaves_out_the_oldest_and_at_most_one_step_more(history: History,
         assert all(message == given for message, given in zip(window[::-1], history[::-1], strict=False))
 
 
-@given(damaged_histories(), pins, budgets)
-def test_the_messages_given_are_never_changed(
-    history: History, pinned: History, budget: dict[str, Any]
-) -> None:
-    before = copy.deepcopy((history, pinned))
-
-    context_of(history, pinned=pinned, **budget)
-
-    assert (history, pinned) == before
-
-
-@given(damaged_histories(), pins, budgets, st.booleans(), st.integers(0, 5))
-def test_the_report_adds_up(
-    history: History, pinned: History, budget: dict[str, Any], on_path: bool, compacted: int
-) -> None:
-    context = context_of(history, pinned=pinned, pinned_on_path=on_path, compacted=compacted, **budget)
-
-    report = context.report
-    assert report.messages == len(context)
-    assert report.tokens == sum(map(weight, context))
-    assert report.compacted == compacted
-    assert report.left_out >= report.compacted + report.over_budget
-    assert report.left_out <= len(history) + len(pinned) + compacted
-    if budget == {"max_messages": None, "max_tokens": None}:
-        assert report.over_budget == 0
-
-
-@given(damaged_histories(), budgets)
-def test_each_message_is_weighed_once(history: History, budget: dict[str, Any]) -> None:
-    weighed: list[Message] = []
-
-    def count(message: Message) -> int:
-        weighed.append(message)  # also keeps it, so that no id is used twice
-        return weight(message)
-
-    context_of([dict(message) for message in history], count_tokens=count, **budget)
-
-    assert len({id(message) for message in weighed}) == len(weighed)
-
-
 # ── The window ────────────────────────────────────────────────────────────────────────────────────
 
+THREE_EACH = {"count_tokens": lambda message: 3}
+SUMMARY = says("user", "we fixed it")
+ANSWERS = [reasoning(), item_call("a"), item_result("a"), reasoning("rs_2"), item_says("assistant", "done")]
+MANY_CALLS = [chat_call(str(number)) for number in range(20)]
+LONG = says("user", "x" * 100)
+MIXED = blocks("user", tool_result("a"), text_block("and hurry"))
 
-def test_the_newest_messages_that_fit_are_taken() -> None:
-    context = context_of([ASK, DONE, MORE, DONE], max_messages=2)
 
-    assert context == [MORE, DONE]
-    assert context.report.left_out == context.report.over_budget == 2
+@each_named_row(
+    ("history", "options", "expected", "over_budget"),
+    {
+        "the newest": ([ASK, DONE, MORE, DONE], {"max_messages": 2}, [MORE, DONE], 2),
+        "tokens": ([DONE, ASK, DONE], {"max_tokens": 7, **THREE_EACH}, [ASK, DONE], 1),
+        "a budget for nothing": ([RULES, ASK, DONE], {"max_tokens": 2, **THREE_EACH}, [], 3),
+        "no history": ([], {}, [], 0),
+        "a result without its call": ([ASK, *STEP, DONE], {"max_messages": 3}, [ASK, DONE], 3),
+        "an answer without its reasoning": (ANSWERS, {"max_messages": 4}, ANSWERS[3:], 3),
+        "open calls": ([ASK, chat_call("a")], {"max_messages": 2, "keep": True}, [ASK, chat_call("a")], 0),
+        "a pinned message": ([ASK, DONE, MORE], {"pinned": [RULES], "max_messages": 2}, [RULES, MORE], 2),
+        "too many pinned messages": ([ASK, DONE], {"pinned": [RULES] * 3, "max_messages": 2}, [ASK, DONE], 3),
+        "a compaction": (
+            [MORE, DONE],
+            {"pinned": [SUMMARY], "pinned_on_path": False, "compacted": 40},
+            [SUMMARY, MORE, DONE],
+            0,
+        ),
+        "a pinned call": (STEP[1:], {"pinned": STEP[:1], "pinned_on_path": False}, STEP, 0),
+        "inside an exchange": ([ASK, *STEP, *STEP, DONE], {"max_messages": 5}, [ASK, *STEP, DONE], 3),
+        "a lead instead of the oldest": ([ASK, *STEP, *STEP, DONE], {"max_messages": 4}, [ASK, DONE], 6),
+        "a tail of notes": ([ASK, DONE, *[RULES] * 4], {"max_messages": 3}, [ASK, RULES, RULES], 3),
+        "a lead or a window": ([ASK, DONE], {"max_messages": 1}, [DONE], 1),
+        "a long lead": (
+            [LONG, DONE, DONE],
+            {"max_tokens": 60, "count_tokens": lambda message: len(message["content"]) * 5},
+            [DONE, DONE],
+            1,
+        ),
+        "a half exchange": ([ASK, DONE, MORE, DONE], {"max_messages": 3}, [MORE, DONE], 2),
+    },
+)
+def test_L001_3_L002_16_the_newest_whole_steps_that_fit_are_taken_and_led_by_their_question(
+    history: History, options: dict[str, Any], expected: History, over_budget: int
+) -> None:
+    context = context_of(history, **options)
+
+    assert context == expected
     assert context.report.repairs == ()
+    assert context.report.over_budget == over_budget
+    assert context.report.left_out == over_budget + options.get("compacted", 0)
 
 
-def test_offer_says_when_to_stop_reading() -> None:
-    builder = ContextBuilder(max_messages=1)
+@each_row("last", [[DONE], [parts("model", {"text": "1"}), parts("model", {"text": "2"})]])
+def test_words_beside_a_result_stay_when_its_call_goes_out(last: History) -> None:
+    """In the window, or as its lead."""
+    context = context_of([ASK, blocks("assistant", tool_use("a")), MIXED, *last], max_messages=2)
 
-    assert builder.offer(DONE) is True
-    assert builder.offer(ASK) is False
-    assert builder.offer(ASK) is False
-    assert builder.finish(total=2, compacted=0) == [DONE]
-
-
-def test_tokens_are_limited_as_messages_are() -> None:
-    context = context_of([DONE, ASK, DONE], max_tokens=7, count_tokens=lambda message: 3)
-
-    assert context == [ASK, DONE]
-    assert context.report.tokens == 6
-
-
-def test_the_estimate_is_a_token_for_four_bytes_of_json_and_four_for_the_message() -> None:
-    assert estimate_tokens({}) == 5
-    assert estimate_tokens(says("user", "héllo")) == 13
-    assert estimate_tokens(says("user", "\ud83d")) > 4
-    assert context_of([ASK], count_tokens=None).report.tokens == estimate_tokens(ASK)
-
-
-def test_L001_3_a_result_whose_call_does_not_fit_goes_out_with_it() -> None:
-    context = context_of([ASK, *STEP, DONE], max_messages=3)
-
-    assert context == [ASK, DONE]
-    assert context.report.repairs == ()
-    assert context.report.over_budget == 3
-
-
-def test_a_result_in_the_users_message_goes_out_and_the_words_stay() -> None:
-    mixed = blocks("user", tool_result("a"), text_block("and hurry"))
-
-    context = context_of([ASK, blocks("assistant", tool_use("a")), mixed, DONE], max_messages=2)
-
-    assert context == [blocks("user", text_block("and hurry")), DONE]
-
-
-def test_an_answer_whose_reasoning_does_not_fit_goes_out_with_it() -> None:
-    history = [
-        reasoning(),
-        item_call("a"),
-        item_result("a"),
-        reasoning("rs_2"),
-        item_says("assistant", "done"),
-    ]
-
-    assert context_of(history, max_messages=4) == history[3:]
+    assert context == [blocks("user", text_block("and hurry")), last[-1]]
 
 
 def test_an_orphan_in_the_middle_costs_only_itself() -> None:
@@ -234,44 +211,37 @@ def test_an_orphan_in_the_middle_costs_only_itself() -> None:
 
     assert context == [ASK, *STEP, MORE, DONE]
     assert len(context.report.repairs) == 1
-    assert context.report.over_budget == 1
-    assert context.report.left_out == 2
+    assert (context.report.over_budget, context.report.left_out) == (1, 2)
 
 
-def test_a_made_up_result_counts_and_pushes_out_the_oldest() -> None:
-    context = context_of([ASK, DONE, MORE, chat_call("a")], max_messages=3)
+@each_row(
+    ("history", "limit", "roles"),
+    [
+        ([ASK, DONE, MORE, chat_call("a")], 3, ["user", "assistant", "tool"]),
+        ([ASK, *MANY_CALLS], 10, ["user", *["assistant", "tool"] * 4]),
+    ],
+)
+def test_made_up_results_count_and_push_out_the_oldest(
+    history: History, limit: int, roles: list[str]
+) -> None:
+    context = context_of(history, max_messages=limit)
 
-    assert [message["role"] for message in context] == ["user", "assistant", "tool"]
-    assert context.report.over_budget == 2
-
-
-def test_many_made_up_results_leave_half_of_the_calls() -> None:
-    history = [chat_call(str(number)) for number in range(20)]
-
-    context = context_of([ASK, *history], max_messages=10)
-
-    assert [message["role"] for message in context] == ["user", *["assistant", "tool"] * 4]
-
-
-def test_calls_at_the_end_stay_open_for_a_living_agent() -> None:
-    context = context_of([ASK, chat_call("a")], max_messages=2, keep=True)
-
-    assert context == [ASK, chat_call("a")]
+    assert [message["role"] for message in context] == roles
+    assert context.report.over_budget == len(history) - 1 - roles.count("tool")
 
 
-def test_a_budget_that_admits_nothing_gives_an_empty_context_and_says_so() -> None:
-    context = context_of([RULES, ASK, DONE], max_tokens=2, count_tokens=lambda message: 3)
+def test_offer_says_when_to_stop_reading() -> None:
+    builder = ContextBuilder(max_messages=1)
 
-    assert context == []
-    assert context.report.messages == context.report.tokens == 0
-    assert context.report.left_out == context.report.over_budget == 3
+    assert [builder.offer(message) for message in (DONE, ASK, ASK)] == [True, False, False]
+    assert builder.finish(total=2, compacted=0) == [DONE]
 
 
-def test_an_empty_history_gives_an_empty_context() -> None:
-    context = ContextBuilder().finish(total=0, compacted=0)
-
-    assert context == []
-    assert context.report.left_out == 0
+def test_the_estimate_is_a_token_for_four_bytes_of_json_and_four_for_the_message() -> None:
+    assert estimate_tokens({}) == 5
+    assert estimate_tokens(says("user", "héllo")) == 13
+    assert estimate_tokens(says("user", "\ud83d")) > 4
+    assert context_of([ASK], count_tokens=None).report.tokens == estimate_tokens(ASK)
 
 
 @each_row("value", [0, -1, True, 1.5, "9"])
@@ -281,95 +251,13 @@ def test_a_budget_that_means_nothing_is_refused(name: str, value: Any) -> None:
         ContextBuilder(**{name: value})
 
 
-# ── What is pinned ────────────────────────────────────────────────────────────────────────────────
+def test_no_lead_is_asked_for_in_vain() -> None:
+    """Nothing older was left out, or what is pinned fills the budget."""
+    whole = ContextBuilder(max_messages=5)
+    full = ContextBuilder(pinned=[RULES], max_messages=1)
 
-
-def test_pinned_messages_come_first_and_stay() -> None:
-    context = context_of([ASK, DONE, MORE], pinned=[RULES], max_messages=2)
-
-    assert context == [RULES, MORE]
-    assert context.report.left_out == 2
-
-
-def test_pinned_messages_that_do_not_fit_at_all_are_left_out_and_counted() -> None:
-    context = context_of([ASK, DONE], pinned=[RULES, RULES, RULES], max_messages=2)
-
-    assert context == [ASK, DONE]
-    assert context.report.over_budget == 3
-
-
-def test_the_messages_of_a_compaction_stand_for_others_and_are_not_of_the_path() -> None:
-    summary = says("user", "we fixed it")
-
-    context = context_of([MORE, DONE], pinned=[summary], pinned_on_path=False, compacted=40)
-
-    assert context == [summary, MORE, DONE]
-    assert context.report.left_out == context.report.compacted == 40
-
-
-def test_a_pinned_call_is_answered_by_the_window() -> None:
-    context = context_of(STEP[1:], pinned=[STEP[0]], pinned_on_path=False)
-
-    assert context == STEP
-
-
-# ── The lead ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_window_inside_an_exchange_is_led_by_its_question() -> None:
-    history = [ASK, *STEP, *STEP, DONE]
-
-    context = context_of(history, max_messages=5)
-
-    assert context == [ASK, *STEP, DONE]
-
-
-def test_the_lead_takes_the_place_of_the_oldest_messages() -> None:
-    history = [ASK, *STEP, *STEP, DONE]
-
-    context = context_of(history, max_messages=4)
-
-    assert context == [ASK, DONE]
-
-
-def test_L002_16_a_tail_of_notes_does_not_hide_the_question() -> None:
-    context = context_of([ASK, DONE, RULES, RULES, RULES, RULES], max_messages=3)
-
-    assert context == [ASK, RULES, RULES]
-
-
-def test_the_lead_never_costs_the_whole_window() -> None:
-    context = context_of([ASK, DONE], max_messages=1)
-
-    assert context == [DONE]
-
-
-def test_a_lead_that_does_not_fit_is_not_used() -> None:
-    long = says("user", "x" * 100)
-
-    context = context_of([long, DONE, DONE], max_tokens=60, count_tokens=lambda m: len(m["content"]) * 5)
-
-    assert context == [DONE, DONE]
-
-
-def test_a_window_that_gave_up_its_half_exchange_begins_with_the_next_question() -> None:
-    context = context_of([ASK, DONE, MORE, DONE], max_messages=3)
-
-    assert context == [MORE, DONE]
-
-
-def test_no_lead_is_asked_for_when_nothing_older_was_left_out() -> None:
-    builder = ContextBuilder(max_messages=5)
-    builder.offer(DONE)
-
-    assert builder.needs_lead is False
-
-
-def test_no_lead_is_asked_for_when_the_pinned_messages_fill_the_budget() -> None:
-    builder = ContextBuilder(pinned=[RULES], max_messages=1)
-
-    assert builder.offer(DONE) is False
-    assert builder.needs_lead is False
+    assert (whole.offer(DONE), whole.needs_lead) == (True, False)
+    assert (full.offer(DONE), full.needs_lead) == (False, False)
 
 
 def test_the_lead_is_given_once() -> None:
@@ -378,20 +266,6 @@ def test_the_lead_is_given_once() -> None:
 
     with pytest.raises(ValueError, match="given already"):
         builder.lead(ASK)
-
-
-def test_the_lead_keeps_its_words_and_loses_results_of_calls_that_are_out() -> None:
-    lead = blocks("user", tool_result("a"), text_block("go on"))
-    history = [
-        blocks("assistant", tool_use("a")),
-        lead,
-        parts("model", {"text": "1"}),
-        parts("model", {"text": "2"}),
-    ]
-
-    context = context_of(history, max_messages=2)
-
-    assert context == [blocks("user", text_block("go on")), history[-1]]
 
 
 # ── Cost ──────────────────────────────────────────────────────────────────────────────────────────

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,24 +49,33 @@ def store(tmp_path: Path) -> Any:
         yield store
 
 
-def group_behind(store: clew.Store, works: list[Callable[[Transaction], Any]]) -> list[Pending[Any]]:
-    """Commit operations as one group: they queue while another operation keeps the leader busy."""
-    committer: Committer = store._engine.committer
-    busy, queued = threading.Event(), threading.Event()
+@contextmanager
+def busy_leader(committer: Committer) -> Iterator[None]:
+    """Keep the leader busy with another operation while the block runs."""
+    busy, go_on = threading.Event(), threading.Event()
 
     def keep_busy(_: Transaction) -> None:
         busy.set()
-        queued.wait()
+        go_on.wait()
 
-    pending = [Pending(work) for work in works]
     leader = threading.Thread(target=committer.run, args=(keep_busy,), daemon=True)
     leader.start()
     busy.wait()
+    try:
+        yield
+    finally:
+        go_on.set()
+        leader.join()
+
+
+def group_behind(store: clew.Store, works: list[Callable[[Transaction], Any]]) -> list[Pending[Any]]:
+    """Commit operations as one group: they queue while the leader is busy."""
+    committer: Committer = store._engine.committer
+    pending = [Pending(work) for work in works]
     group = threading.Thread(target=committer.run_all, args=(pending,), daemon=True)
-    group.start()
-    until(lambda: committer._queue)
-    queued.set()
-    leader.join()
+    with busy_leader(committer):
+        group.start()
+        until(lambda: committer._queue)
     group.join()
     return pending
 
@@ -76,26 +85,19 @@ def test_a_crowd_that_comes_during_a_commit_is_committed_together(
 ) -> None:
     """Threads, each with an append of its own, while another one is at it: one transaction, one sync."""
     session, committer, backend = store.session("s"), store._engine.committer, store._engine.backend
-    busy, queued, written = threading.Event(), threading.Event(), list[bool]()
+    written: list[bool] = []
     write = backend.write
 
     def counted(certain: bool = True) -> Any:
         written.append(certain)
         return write(certain)
 
-    def keep_busy(_: Transaction) -> None:
-        busy.set()
-        queued.wait()
-
     monkeypatch.setattr(backend, "write", counted)
-    threads = [threading.Thread(target=committer.run, args=(keep_busy,))]
-    threads += [threading.Thread(target=session.append, args=(message(f"{n}"),)) for n in range(CROWD)]
-    threads[0].start()
-    busy.wait()
-    for thread in threads[1:]:
-        thread.start()
-    until(lambda: len(committer._queue) == CROWD)
-    queued.set()
+    threads = [threading.Thread(target=session.append, args=(message(f"{n}"),)) for n in range(CROWD)]
+    with busy_leader(committer):
+        for thread in threads:
+            thread.start()
+        until(lambda: len(committer._queue) == CROWD)
     for thread in threads:
         thread.join()
 

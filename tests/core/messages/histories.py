@@ -372,8 +372,8 @@ def damaged_histories(draw: st.DrawFn) -> History:
 _short = st.text("ab \n", max_size=3)
 _junk = st.recursive(
     st.none() | st.booleans() | st.integers() | _short,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_short, inner, max_size=3),
-    max_leaves=8,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_short, inner, max_size=2),
+    max_leaves=4,
 )
 _known_words = st.sampled_from(
     [
@@ -418,7 +418,7 @@ _keys = st.sampled_from(
         "thought",
     ]
 )
-_odd_pieces = st.dictionaries(_keys, _known_words | _junk, max_size=5)
+_odd_pieces = st.dictionaries(_keys, _known_words | _junk, max_size=4)
 odd_messages = st.dictionaries(
     _keys, st.one_of(_known_words, _junk, _odd_pieces, st.lists(_odd_pieces | _junk, max_size=3)), max_size=7
 )

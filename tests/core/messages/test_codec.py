@@ -74,7 +74,12 @@ def assert_kept(prepared: Prepared, value: object) -> None:
 @given(objects)
 @example({"": {"": [[], {}]}, "b": -0.0, "a": 1.0, "c": 1, "d": True})
 def test_P17_an_accepted_object_comes_back_with_the_same_types_and_key_order(message: dict[str, Any]) -> None:
+    """By the fast walk and by the exact one, which agree."""
+    exact = prepare(types.MappingProxyType(message))
+
+    assert prepare(message) == exact
     assert_kept(prepare(message), message)
+    assert_kept(exact, message)
 
 
 @given(
@@ -91,15 +96,10 @@ def test_P17_json_text_is_kept_byte_for_byte_however_it_is_written(
         assert_kept(prepared, message)
 
 
-@given(objects)
-def test_P17_the_fast_walk_and_the_exact_walk_agree(message: dict[str, Any]) -> None:
-    exact = prepare(types.MappingProxyType(message))
-
-    assert prepare(message) == exact
-    assert_kept(exact, message)
-
-
 @given(values)
+@example(-0.0)
+@example([[]])
+@example("")
 def test_P17_any_json_value_comes_back_from_encode_json(value: Any) -> None:
     assert repr(value) == repr(decode_json(encode_json(value)))
 
@@ -223,10 +223,6 @@ def test_I01_each_lone_surrogate_becomes_one_replacement_character(key: str, tex
     assert expected == prepared.value == decode_json(prepared.body)
     assert (expected != joined) == prepared.replaced
     assert prepared == prepare(json.dumps(message)) or prepared.body != prepare(json.dumps(message)).body
-
-
-def test_I01_an_honest_replacement_character_is_not_flagged() -> None:
-    assert not prepare({"a": "\ufffd"}).replaced
 
 
 def test_I01_encode_json_refuses_surrogates_unless_told_to_replace_them() -> None:
@@ -356,12 +352,6 @@ def test_I07_the_same_key_in_different_objects_is_fine() -> None:
     text = '{"a": {"a": [{"a": "\\u00e9"}, {"a": 1}]}}'
 
     assert text.encode() == prepare(text).body
-
-
-def test_I07_key_order_is_kept() -> None:
-    message = {"z": 1, "a": {"y": 1, "b": 2}, "10": 0, "9": 0}
-
-    assert b'{"z":1,"a":{"y":1,"b":2},"10":0,"9":0}' == prepare(message).body
 
 
 class Text(str):
@@ -635,10 +625,6 @@ def test_I13_mappings_and_lists_of_other_types_are_copied_when_plain_in_content(
     assert repr(prepared.value) == repr(decode_json(prepared.body))
 
 
-def test_I13_a_mapping_with_something_else_inside_is_refused_with_the_path() -> None:
-    assert "$.a[0]" == refused(collections.OrderedDict(a=[{1}])).path
-
-
 # What is no message
 
 
@@ -797,11 +783,6 @@ def test_the_path_leads_to_the_offender_wherever_it_is(message: dict[str, Any], 
 
 
 # encode_json
-
-
-@each_row("value", [None, True, 0, -0.0, "", "text", [], {}, [[]], 10**50])
-def test_encode_json_takes_any_json_value_at_the_top(value: Any) -> None:
-    assert repr(value) == repr(decode_json(encode_json(value)))
 
 
 def test_I08_encode_json_counts_levels_as_prepare_does() -> None:

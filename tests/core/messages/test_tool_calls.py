@@ -18,13 +18,15 @@ from tests.core.messages.histories import (
     function_response,
     item_call,
     item_result,
+    item_says,
     parts,
+    reasoning,
     says,
     sound_histories,
     tool_result,
     tool_use,
 )
-from tests.support.rows import each_row
+from tests.support.rows import each_named_row, each_row
 
 USER = says("user", "go on")
 
@@ -84,11 +86,42 @@ def test_a_part_of_a_history_tells_the_same_as_all_of_it(history: History, data:
     assert found is None or found == open_calls(history, complete=True)
 
 
-def test_a_call_of_the_last_step_holds_a_cut_back() -> None:
-    history = [USER, chat_call("a")]
-    assert safe_cut(history, 2, complete=True) == 2
-    assert safe_cut(history, 2, complete=True, goes_on=True) == 1
-    assert safe_cut([*history, USER], 3, complete=True, goes_on=True) == 3
+CALLED_TWO = [USER, chat_call("a", "b"), chat_result("a"), chat_result("b"), USER]
+THOUGHT = [USER, reasoning(), item_call("a"), item_result("a"), reasoning(), item_says("assistant", "ok")]
+TWICE = [USER, chat_call("a"), chat_result("a"), chat_result("a"), USER]
+COMPLETE = {"complete": True}
+PART = {"complete": False}
+GOES_ON = {"complete": True, "goes_on": True}
+
+
+@each_named_row(
+    ("history", "options", "cuts"),
+    {
+        "a call and its results": (CALLED_TWO, COMPLETE, [0, 1, 1, 1, 4, 5]),
+        "reasoning and its answer": (THOUGHT, COMPLETE, [0, 1, 1, 1, 4, 4, 6]),
+        "an orphan": ([USER, USER, chat_result("ghost"), USER], COMPLETE, [0, 1, 2, 3, 4]),
+        "the call is known": (CALLED_TWO, PART, [0, 1, 1, 1, 4, 5]),
+        "what comes before the call is not known": (CALLED_TWO[1:], PART, [None, None, None, 3, 4]),
+        "the call is older": (CALLED_TWO[2:], PART, [None, None, 2, 3]),
+        "a second result asks for no older messages": (TWICE, PART, [0, 1, 1, 3, 4, 5]),
+        "the last step has ended": ([USER, chat_call("a")], COMPLETE, [0, 1, 2]),
+        "the last step goes on": ([USER, chat_call("a")], GOES_ON, [0, 1, 1]),
+        "nobody waits for it": ([USER, chat_call("a"), USER], GOES_ON, [0, 1, 2, 3]),
+        "its result is there": ([USER, chat_call("a"), chat_result("a"), USER], GOES_ON, [0, 1, 1, 3, 4]),
+        "it waits behind another result": (
+            [USER, chat_call("a"), chat_result("other")],
+            GOES_ON,
+            [0, 1, 1, 1],
+        ),
+        "a result further back": ([USER, chat_result("a")], {**PART, "goes_on": True}, [None, None, 2]),
+        "a result without a call": ([USER, chat_result("a")], GOES_ON, [0, 1, 2]),
+    },
+)
+def test_L001_3_a_cut_keeps_more_rather_than_part_a_call_from_its_result(
+    history: History, options: dict[str, bool], cuts: list[int | None]
+) -> None:
+    """Wherever it is wished for; None where only older messages can tell."""
+    assert [safe_cut(history, wished, **options) for wished in range(len(history) + 1)] == cuts
 
 
 def test_a_cut_is_looked_for_as_far_back_as_it_takes() -> None:

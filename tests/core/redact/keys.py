@@ -148,6 +148,5 @@ AROUND: Final[tuple[Callable[[str], str], ...]] = (
     lambda key: f"see (?token={key}) and <{key}>",
     lambda key: f"`{key}`, '{key}', [{key}]",
     lambda key: "é" * 30 + key + "ü" * 30,
-    lambda key: "word " * 4000 + key,
 )
 """What may stand around a key."""

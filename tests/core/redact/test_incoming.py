@@ -40,10 +40,18 @@ def test_every_definite_rule_has_a_sample() -> None:
 def test_s24_a_definite_secret_is_replaced_wherever_it_stands() -> None:
     for kind, key in keys(SEEDS):
         for around in AROUND:
-            text = around(key)
-            shown = msgspec.json.decode(incoming().body(msgspec.json.encode({"content": text})))["content"]
-            assert f"[redacted:{kind}:" in shown, text
-            assert Definite(lambda: KEY).text(text, "") == shown, "the glance and the rules differ"
+            check_replaced(kind, around(key))
+
+
+def test_s24_a_definite_secret_is_replaced_behind_a_long_text() -> None:
+    for kind, key in keys(SEEDS // 4):
+        check_replaced(kind, "word " * 4000 + key)
+
+
+def check_replaced(kind: str, text: str) -> None:
+    shown = msgspec.json.decode(incoming().body(msgspec.json.encode({"content": text})))["content"]
+    assert f"[redacted:{kind}:" in shown, text
+    assert Definite(lambda: KEY).text(text, "") == shown, "the glance and the rules differ"
 
 
 def test_s24_the_definite_secrets_of_the_corpus_are_found() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -95,13 +96,22 @@ def fill(path: str) -> None:
         store._engine.run(lambda tx: tx.drop_record(STORE_WIDE, "retention", "clock"))
 
 
-def sweep_slowly(tell: Tell, path: str) -> None:
-    """Sweep in the smallest steps, and tell of each that is committed."""
+def sweep_slowly(tell: Tell, path: str, steps: int) -> None:
+    """Sweep in the smallest steps, and tell of each that is committed.
+
+    Whoever listens kills it after that many steps, at the latest while it waits behind the next one: so how
+    far it comes does not depend on which process gets its turn.
+    """
     clew.core.retention.sweep.BATCH = 4  # type: ignore[misc]
     note = clew.core.retention.sweep.Sweep._note
+    left = steps + 1
 
     def told(sweep: clew.core.retention.sweep.Sweep, actions: Sequence[SweepAction]) -> None:
+        nonlocal left
         tell(len(actions))
+        if left == 0:
+            signal.pause()
+        left -= 1
         note(sweep, actions)
 
     clew.core.retention.sweep.Sweep._note = told  # type: ignore[assignment, method-assign]
@@ -156,8 +166,9 @@ def kill_sweeps(directory: str, cycles: int, seed: int) -> dict[str, Any]:
     for cycle in range(cycles):
         path = f"{directory}/{cycle}.db"
         shutil.copy(f"{directory}/start.db", path)
-        sweeper = Child(sweep_slowly, path)
-        for _ in range(chooser.randint(0, 60)):
+        steps = chooser.randint(0, 60)
+        sweeper = Child(sweep_slowly, path, steps)
+        for _ in range(steps):
             if sweeper.hear() is None:
                 break
         sweeper.kill()

@@ -23,7 +23,6 @@ from clew.core.log.rows import (
     SessionRow,
 )
 from clew.core.log.tree import Paths, Segment, path
-from clew.core.messages.tool_calls import safe_cut
 from clew.core.retention.old_messages import View, merged, removable, those_that_spare
 from clew.core.retention.rules import (
     LOOK_AGAIN,
@@ -54,8 +53,16 @@ def session(age: int = 0, idle: int = 0, **changes: Any) -> SessionRow:
     return msgspec.structs.replace(row, **changes)
 
 
-def verbs(row: SessionRow, rules: Retention, details: Details | None = None, **more: Any) -> list[str]:
-    return [step.verb for step in verdict_on(row, details or Details(), rules, NOW, **more).steps]
+def old(idle: int = 9 * DAY, **changes: Any) -> SessionRow:
+    return session(9 * DAY, idle, **changes)
+
+
+def verdict(
+    row: SessionRow, rules: Retention, details: Details | None = None, **facts: Any
+) -> tuple[list[str], int]:
+    """What is to be done with a session, and when it is due again."""
+    found = verdict_on(row, details or Details(), rules, NOW, **facts)
+    return [step.verb for step in found.steps], found.due
 
 
 # ── Time ──────────────────────────────────────────────────────────────────────────────────────────
@@ -93,44 +100,22 @@ def test_without_an_anchor_the_clock_is_believed() -> None:
 
 
 def test_p22_without_rules_nothing_is_ever_due() -> None:
-    row = session(age=400 * DAY, idle=400 * DAY)
     for status in range(7):
         for deleted in (None, NOW - 300 * DAY):
-            verdict = verdict_on(
-                msgspec.structs.replace(row, status=status, deleted=deleted), Details(), Retention(), NOW
-            )
-            assert (verdict.steps, verdict.due) == ((), NOT_DUE)
+            row = old(400 * DAY, status=status, deleted=deleted)
+            assert verdict(row, Retention()) == ([], NOT_DUE)
 
 
 @each_row("details", [Details(), Details(tags=("keep",)), Details(expires=1, idle=1)])
 def test_what_is_held_is_left_alone_and_looked_at_again_soon(details: Details) -> None:
-    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING, fence=5)
-    verdict = verdict_on(row, details, EVERYTHING, NOW, held=True, silent=True)
-    assert (verdict.steps, verdict.due) == ((), NOW + LOOK_AGAIN)
+    row = old(status=RUNNING, fence=5)
+    assert verdict(row, EVERYTHING, details, held=True, silent=True) == ([], NOW + LOOK_AGAIN)
 
 
-def test_a_run_without_a_lease_is_left_alone_until_it_ends() -> None:
-    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING)
-    verdict = verdict_on(row, Details(expires=1), EVERYTHING, NOW)
-    assert (verdict.steps, verdict.due) == ((), NOT_DUE)
-
-
-def test_a_deserted_run_is_interrupted_and_nothing_else() -> None:
-    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING, fence=5)
-    assert verbs(row, EVERYTHING) == ["interrupt"]
-
-
-@each_row("row", [session(9 * DAY, 9 * DAY), session(9 * DAY, 9 * DAY, deleted=NOW - 9 * DAY)])
+@each_row("row", [old(), old(deleted=NOW - 9 * DAY)])
 def test_a_tag_exempts_from_every_rule(row: SessionRow) -> None:
-    assert verbs(row, EVERYTHING, Details(tags=("x", "keep")), silent=True) == []
-    assert verbs(row, EVERYTHING, Details(tags=("x",)), silent=True) != []
-
-
-def test_the_moment_itself_is_late_enough_and_the_one_before_is_not() -> None:
-    rules = Retention(idle_timeout=ONE_DAY)
-    assert verbs(session(idle=DAY), rules) == ["expire"]
-    early = verdict_on(session(idle=DAY - 1), Details(), rules, NOW)
-    assert (early.steps, early.due) == ((), NOW + 1)
+    assert verdict(row, EVERYTHING, Details(tags=("x", "keep")), silent=True) == ([], NOT_DUE)
+    assert verdict(row, EVERYTHING, Details(tags=("x",)), silent=True)[0] != []
 
 
 @each_row(
@@ -149,68 +134,62 @@ def test_the_earlier_end_wins_and_its_own_come_first(details: Details, expected:
     assert expiry(session(age=23 * HOUR), details, rules)[0] == expected
 
 
+def test_a_run_is_left_alone_until_it_ends_or_is_deserted() -> None:
+    assert verdict(old(status=RUNNING), EVERYTHING, Details(expires=1)) == ([], NOT_DUE)
+    assert verdict(old(status=RUNNING, fence=5), EVERYTHING) == (["interrupt"], 0)
+
+
+def test_the_moment_itself_is_late_enough_and_the_one_before_is_not() -> None:
+    """Of a pending session: the status that a session starts with is one that may expire."""
+    rules = Retention(idle_timeout=ONE_DAY)
+    assert verdict(old(DAY, status=PENDING), rules) == (["expire"], NOT_DUE)
+    assert verdict(old(DAY - 1, status=PENDING), rules) == ([], NOW + 1)
+
+
 def test_closed_sessions_do_not_expire_but_are_not_kept_for_ever() -> None:
-    row = session(9 * DAY, 9 * DAY, status=CLOSED)
-    assert verbs(row, Retention(idle_timeout=ONE_DAY, lifetime=ONE_DAY, trash_expired=True)) == []
-    assert verbs(row, Retention(max_idle=ONE_DAY)) == ["trash"]
+    rules = Retention(idle_timeout=ONE_DAY, lifetime=ONE_DAY, trash_expired=True)
+    assert verdict(old(status=CLOSED), rules) == ([], NOT_DUE)
+    assert verdict(old(status=CLOSED), Retention(max_idle=ONE_DAY)) == (["trash"], NOT_DUE)
 
 
 def test_an_expired_session_stays_if_it_was_active_since() -> None:
-    rules = Retention(idle_timeout=ONE_DAY, trash_expired=True)
-    row = session(9 * DAY, HOUR, status=EXPIRED)
-    verdict = verdict_on(row, Details(), rules, NOW, expired_at=NOW - DAY)
-    assert (verdict.steps, verdict.due) == ((), NOW - HOUR + DAY)
-    assert verbs(session(9 * DAY, 2 * DAY, status=EXPIRED), rules, expired_at=NOW - HOUR) == ["trash"]
-
-
-def test_an_expired_session_that_was_given_another_end_stays_until_then() -> None:
-    row = session(9 * DAY, 9 * DAY, status=EXPIRED)
-    rules = Retention(trash_expired=True)
-    verdict = verdict_on(row, Details(expires=NOW + 5), rules, NOW, expired_at=NOW - DAY)
-    assert (verdict.steps, verdict.due) == ((), NOW + 5)
-    assert verbs(row, rules, Details(expires=NEVER), expired_at=NOW - DAY) == []
-
-
-def test_an_expired_session_renews_its_lifetime_by_activity() -> None:
-    row = session(9 * DAY, HOUR, status=EXPIRED)
-    rules = Retention(lifetime=ONE_DAY, trash_expired=True)
-    assert verdict_on(row, Details(), rules, NOW, expired_at=NOW - DAY).due == NOW - HOUR + DAY
+    """Or got a later end; its lifetime begins anew with what was done in it."""
+    idle = Retention(idle_timeout=ONE_DAY, trash_expired=True)
+    life = Retention(lifetime=ONE_DAY, trash_expired=True)
+    day, hour = NOW - DAY, NOW - HOUR
+    trash, later, never = Retention(trash_expired=True), Details(expires=NOW + 5), Details(expires=NEVER)
+    assert verdict(old(HOUR, status=EXPIRED), idle, expired_at=day) == ([], hour + DAY)
+    assert verdict(old(HOUR, status=EXPIRED), life, expired_at=day) == ([], hour + DAY)
+    assert verdict(old(2 * DAY, status=EXPIRED), idle, expired_at=hour) == (["trash"], NOT_DUE)
+    assert verdict(old(status=EXPIRED), trash, later, expired_at=day) == ([], NOW + 5)
+    assert verdict(old(status=EXPIRED), trash, never, expired_at=day) == ([], NOT_DUE)
 
 
 def test_the_trash_is_purged_after_its_time_and_not_before() -> None:
     rules = Retention(purge_after=ONE_DAY)
-    assert verbs(session(deleted=NOW - DAY), rules) == ["purge"]
-    verdict = verdict_on(session(deleted=NOW - HOUR), Details(), rules, NOW)
-    assert (verdict.steps, verdict.due) == ((), NOW + 23 * HOUR)
-
-
-def test_what_goes_to_the_trash_is_due_when_it_is_to_be_purged() -> None:
-    verdict = verdict_on(session(idle=9 * DAY), Details(), EVERYTHING, NOW)
-    assert ([step.verb for step in verdict.steps], verdict.due) == (["expire", "trash"], NOW + DAY)
+    assert verdict(session(deleted=NOW - DAY), rules) == (["purge"], NOT_DUE)
+    assert verdict(session(deleted=NOW - HOUR), rules) == ([], NOW + 23 * HOUR)
+    assert verdict(session(idle=9 * DAY), EVERYTHING) == (["expire", "trash"], NOW + DAY)
 
 
 def test_a_session_stamped_in_the_future_is_not_trashed() -> None:
     """Written by a process whose clock was a day ahead: it may have been active after it expired."""
-    row = session(age=9 * DAY, idle=-DAY)
-    assert verbs(row, Retention(lifetime=ONE_DAY, trash_expired=True)) == ["expire"]
+    rules = Retention(lifetime=ONE_DAY, trash_expired=True)
+    assert verdict(old(-DAY), rules) == (["expire"], NOW + DAY)
 
 
 def test_silence_is_looked_into_only_where_it_matters() -> None:
     rules = Retention(silent_after=ONE_DAY, keep_tags=("keep",))
-    old = session(idle=2 * DAY)
-    spoken = msgspec.structs.replace(old, head=msgspec.structs.replace(EMPTY, turns=1))
-    assert may_be_silent(old, Details(), rules, NOW)
+    quiet = old(2 * DAY)
+    spoken = msgspec.structs.replace(quiet, head=msgspec.structs.replace(EMPTY, turns=1))
+    assert may_be_silent(quiet, Details(), rules, NOW)
     assert not may_be_silent(session(idle=HOUR), Details(), rules, NOW)
     assert not may_be_silent(spoken, Details(), rules, NOW)
-    assert not may_be_silent(old, Details(tags=("keep",)), rules, NOW)
-    assert not may_be_silent(msgspec.structs.replace(old, deleted=5), Details(), rules, NOW)
-    assert not may_be_silent(old, Details(), Retention(), NOW)
-
-
-def test_a_session_in_which_somebody_spoke_is_not_due_for_silence() -> None:
-    rules = Retention(silent_after=ONE_DAY)
-    assert verdict_on(session(idle=2 * DAY), Details(), rules, NOW, silent=False).due == NOT_DUE
-    assert verbs(session(idle=2 * DAY), rules, silent=True) == ["trash"]
+    assert not may_be_silent(quiet, Details(tags=("keep",)), rules, NOW)
+    assert not may_be_silent(msgspec.structs.replace(quiet, deleted=5), Details(), rules, NOW)
+    assert not may_be_silent(quiet, Details(), Retention(), NOW)
+    assert verdict(quiet, rules, silent=False) == ([], NOT_DUE)
+    assert verdict(quiet, rules, silent=True) == (["trash"], NOT_DUE)
 
 
 # ── Speech ────────────────────────────────────────────────────────────────────────────────────────
@@ -359,41 +338,3 @@ def test_s52_what_many_need_of_a_deep_path_is_added_up_in_few_steps() -> None:
     paths = Paths(BranchRow(n, str(n), 1, 1, n - 1, n - 2) for n in range(1, depth))
     spared = removable(paths, [View(n, 0, n - 5, n - 1) for n in range(depth // 2, depth)])
     assert spared == [Segment(n, n - 1, n - 1) for n in range(1, depth // 2 - 4)]
-
-
-def _call(id: str) -> dict[str, Any]:
-    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def _result(id: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": "done"}
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def test_a_call_stays_with_its_result() -> None:
-    before, after = [_user("a"), _call("1")], [_result("1"), _user("b")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
-
-
-def test_a_call_that_waits_at_the_end_stays() -> None:
-    before, after = [_user("a"), _call("1")], [_result("other")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
-
-
-def test_a_call_that_nobody_waits_for_may_go() -> None:
-    before, after = [_call("1"), _user("never mind")], [_user("b")]
-    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 2
-
-
-def test_a_result_whose_call_is_further_back_asks_for_more() -> None:
-    assert safe_cut([_user("a"), _result("1")], 1, complete=False, goes_on=True) is None
-    assert safe_cut([_user("a"), _result("1")], 1, complete=True, goes_on=True) == 1
-
-
-def test_pending_sessions_are_those_that_expire() -> None:
-    """The status that a session starts with is one that may expire."""
-    assert verbs(session(9 * DAY, 9 * DAY, status=PENDING), Retention(idle_timeout=ONE_DAY)) == ["expire"]

@@ -185,36 +185,34 @@ def test_an_indexing_that_was_cut_short_is_finished_by_the_next_search(
         assert len(found(store)) == 55
 
 
-def test_what_two_searches_index_at_once_is_found_once(store: Store) -> None:
-    """The second finds that the first has done it, and does nothing."""
-    store.session("s").append(user("word"), user("word"))
-    engine = store._engine
+def parcels_of(store: Store) -> list[index.Parcel]:
+    """What a search would index now."""
     parcels: list[index.Parcel] = []
 
     def keep(work: Callable[[Any], bool]) -> bool:
         parcels.append(work.__self__)  # type: ignore[attr-defined]
         return True
 
-    index.catch_up(engine.read, keep)
+    index.catch_up(store._engine.read, keep)
+    return parcels
+
+
+def test_what_two_searches_index_at_once_is_found_once(store: Store) -> None:
+    """The second finds that the first has done it, and does nothing."""
+    store.session("s").append(user("word"), user("word"))
+    parcels = parcels_of(store)
     assert found(store) == [("s", 1), ("s", 0)]
 
-    assert [engine.run(parcel.put) for parcel in parcels] == [False]
+    assert [store._engine.run(parcel.put) for parcel in parcels] == [False]
     assert found(store) == [("s", 1), ("s", 0)]
 
 
 def test_what_was_purged_while_it_was_indexed_is_not_found(store: Store, backend: SqliteBackend) -> None:
     store.session("s").append(user("word secretly"))
-    engine = store._engine
-    parcels: list[index.Parcel] = []
-
-    def keep(work: Callable[[Any], bool]) -> bool:
-        parcels.append(work.__self__)  # type: ignore[attr-defined]
-        return True
-
-    index.catch_up(engine.read, keep)
+    parcels = parcels_of(store)
     store.delete("s", purge=True)
 
-    assert [engine.run(parcel.put) for parcel in parcels] == [False]
+    assert [store._engine.run(parcel.put) for parcel in parcels] == [False]
     assert terms(backend) == set()
 
 

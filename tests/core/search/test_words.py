@@ -54,25 +54,17 @@ texts = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(BETWEEN)), m
 
 
 @given(st.text() | texts)
-def test_the_flat_form_is_the_words_and_what_is_run_together(text: str) -> None:
-    assert flat(text).split(" ") == ([word.word for word in words_in(text)] + run_together(text) or [""])
-
-
-@given(st.text() | texts)
-def test_words_stand_where_they_say(text: str) -> None:
+def test_the_flat_form_is_the_words_which_stand_where_they_say(text: str) -> None:
+    """A word is its own word: what is compared is in one form, however often it is brought into it."""
+    words = list(words_in(text))
+    assert flat(text).split(" ") == ([word.word for word in words] + run_together(text) or [""])
     end = 0
-    for word in words_in(text):
+    for word in words:
         assert end <= word.start < word.end <= len(text)
         assert word.word
         assert not any(letter.isspace() or letter == '"' for letter in word.word)
-        end = word.end
-
-
-@given(st.text() | texts)
-def test_a_word_is_its_own_word(text: str) -> None:
-    """What is compared is compared in the same form, however often it is brought into it."""
-    for word in words_in(text):
         assert [again.word for again in words_in(word.word)] in ([word.word], list(word.word))
+        end = word.end
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))

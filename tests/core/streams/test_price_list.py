@@ -59,7 +59,7 @@ def test_every_model_costs_what_the_package_says() -> None:
             for at in TIMES
         ]
         with named(provider.id):
-            check_prices(provider.id, spread(asked, 200))
+            check_prices(provider.id, spread(asked, 200, quick=100))
 
 
 def check_prices(provider: str, asked: list[tuple[str, datetime]]) -> None:

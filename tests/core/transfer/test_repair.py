@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 
 import clew
@@ -14,16 +14,7 @@ from clew.backends.sqlite.rows import key
 from clew.model.transfer import RepairReport
 from tests.backends.sqlite.damage.pages import PAGE, find_cell, make, pages_of
 from tests.core.transfer.kinds import OTHERS, ROUND, Address
-from tests.support.stores import dump, say, wander, with_files
-
-
-def sql(path: Path, statement: str, *values: Any) -> list[Any]:
-    """Damage, done behind the back of Clew."""
-    connection = apsw.Connection(str(path))
-    try:
-        return list(connection.execute(statement, values))
-    finally:
-        connection.close()
+from tests.support.stores import dump, run_sql, say, wander, with_files
 
 
 @pytest.fixture
@@ -47,8 +38,18 @@ def repaired(path: Path, to: Path) -> RepairReport:
     return report
 
 
+@contextmanager
+def mended(path: Path) -> Iterator[tuple[RepairReport, clew.Store]]:
+    """Repair a store, and open the new one, in which nothing is wrong."""
+    to = path.with_name("new.db")
+    report = repaired(path, to)
+    with clew.open(to) as new:
+        yield report, new
+        assert new.verify(full=True).problems == ()
+
+
 def branch_of(path: Path) -> int:
-    [(number,)] = sql(path, "SELECT branch FROM branches ORDER BY branch LIMIT 1")
+    [(number,)] = run_sql(path, "SELECT branch FROM branches ORDER BY branch LIMIT 1")
     return int(number)
 
 
@@ -78,18 +79,16 @@ def test_a_store_is_repaired_into_one_of_any_kind(
     test_of_a_whole_store_nothing_is_lost(kind, to, address, tmp_path)
 
 
-def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path, tmp_path: Path) -> None:
+def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path) -> None:
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
-    sql(damaged, "UPDATE entries SET body = zeroblob(20) WHERE key = ?", key(branch_of(damaged), 7))
+    run_sql(damaged, "UPDATE entries SET body = zeroblob(20) WHERE key = ?", key(branch_of(damaged), 7))
 
-    report = repaired(damaged, tmp_path / "new.db")
-
-    [lost] = report.lost
-    assert (lost.kind, lost.session, lost.position) == ("entry", "s", 7)
-    assert "checksum" in lost.reason
-    assert report.entries == 19
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(damaged) as (report, new):
+        [lost] = report.lost
+        assert (lost.kind, lost.session, lost.position) == ("entry", "s", 7)
+        assert "checksum" in lost.reason
+        assert report.entries == 19
         s = new.get("s")
         entries = list(s.entries())
         assert [entry.hash for entry in entries] == hashes
@@ -99,40 +98,33 @@ def test_a_damaged_entry_costs_its_content_and_nothing_else(damaged: Path, tmp_p
         assert s.get_var("v") == 1
         assert len(s.context()) == 19
         assert s.context().report.repairs == ()
-        assert new.verify(full=True).problems == ()
         s.append(say(20))
 
 
-def test_a_missing_entry_has_an_empty_place(damaged: Path, tmp_path: Path) -> None:
+def test_a_missing_entry_has_an_empty_place(damaged: Path) -> None:
     """Its hash is not known any more; those of the others stay."""
     with clew.open(damaged) as store:
         hashes = [entry.hash for entry in store.get("s").entries()]
-    sql(damaged, "DELETE FROM entries WHERE key = ?", key(branch_of(damaged), 3))
+    run_sql(damaged, "DELETE FROM entries WHERE key = ?", key(branch_of(damaged), 3))
 
-    report = repaired(damaged, tmp_path / "new.db")
-
-    assert [lost.position for lost in report.lost] == [3]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(damaged) as (report, new):
+        assert [lost.position for lost in report.lost] == [3]
         entries = list(new.get("s").entries())
         assert [e.hash for e in entries if e.position != 3] == [h for n, h in enumerate(hashes) if n != 3]
         assert new.get("s").messages() == [say(n) for n in range(20) if n != 3]
-        assert new.verify(full=True).problems == ()
 
 
-def test_damaged_counters_and_hashes_are_made_anew(damaged: Path, tmp_path: Path) -> None:
+def test_damaged_counters_and_hashes_are_made_anew(damaged: Path) -> None:
     branch = branch_of(damaged)
     with clew.open(damaged) as store:
         expected = dump(store)
-    sql(damaged, "UPDATE entries SET messages = 77, turns = 5 WHERE key = ?", key(branch, 5))
-    sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 9))
-    sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 19))
+    run_sql(damaged, "UPDATE entries SET messages = 77, turns = 5 WHERE key = ?", key(branch, 5))
+    run_sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 9))
+    run_sql(damaged, "UPDATE entries SET digest = zeroblob(32) WHERE key = ?", key(branch, 19))
 
-    report = repaired(damaged, tmp_path / "new.db")
-
-    assert report.ok
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(damaged) as (report, new):
+        assert report.ok
         assert dump(new) == expected
-        assert new.verify(full=True).problems == ()
 
 
 def test_a_damaged_mark_does_not_cut_off_the_context(tmp_path: Path) -> None:
@@ -141,27 +133,21 @@ def test_a_damaged_mark_does_not_cut_off_the_context(tmp_path: Path) -> None:
         s.append(*(say(n) for n in range(6)))
         s.compact("all of it")
         s.append(say(6))
-    sql(tmp_path / "a.db", "UPDATE entries SET body = x'00' WHERE kind = 1")
+    run_sql(tmp_path / "a.db", "UPDATE entries SET body = x'00' WHERE kind = 1")
 
-    report = repaired(tmp_path / "a.db", tmp_path / "new.db")
-
-    assert [lost.position for lost in report.lost] == [6]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(tmp_path / "a.db") as (report, new):
+        assert [lost.position for lost in report.lost] == [6]
         assert list(new.get("s").context()) == [say(n) for n in range(7)]
-        assert new.verify(full=True).problems == ()
 
 
-def test_records_that_can_not_be_read_are_named(damaged: Path, tmp_path: Path) -> None:
-    sql(damaged, "UPDATE records SET value = x'7b' WHERE kind = 'checkpoint'")
-    sql(damaged, "UPDATE records SET value = x'ff' WHERE kind = 'var'")
+def test_records_that_can_not_be_read_are_named(damaged: Path) -> None:
+    run_sql(damaged, "UPDATE records SET value = x'7b' WHERE kind = 'checkpoint'")
+    run_sql(damaged, "UPDATE records SET value = x'ff' WHERE kind = 'var'")
 
-    report = repaired(damaged, tmp_path / "new.db")
-
-    assert sorted(lost.name or "" for lost in report.lost) == ["checkpoint end", "var v"]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(damaged) as (report, new):
+        assert sorted(lost.name or "" for lost in report.lost) == ["checkpoint end", "var v"]
         assert new.get("s").checkpoints() == []
         assert new.get("s").messages() == [say(n) for n in range(20)]
-        assert new.verify(full=True).problems == ()
 
 
 def test_a_lost_branch_does_not_take_those_that_continue_it(tmp_path: Path) -> None:
@@ -171,16 +157,13 @@ def test_a_lost_branch_does_not_take_those_that_continue_it(tmp_path: Path) -> N
         s.append(*(say(n) for n in range(5)))
         fork = s.fork("f")
         fork.append(say(5), say(6))
-    sql(path, "DELETE FROM branches WHERE branch = ?", branch_of(path))
+    run_sql(path, "DELETE FROM branches WHERE branch = ?", branch_of(path))
 
-    report = repaired(path, tmp_path / "new.db")
-
-    assert {lost.kind for lost in report.lost} == {"branch", "session"}
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(path) as (report, new):
+        assert {lost.kind for lost in report.lost} == {"branch", "session"}
         assert new.get("f").messages() == [say(5), say(6)]
         assert [entry.position for entry in new.get("f").entries()][-2:] == [5, 6]
         assert new.get("s").messages() == []
-        assert new.verify(full=True).problems == ()
         new.get("s").append(say(9))
         new.get("f").append(say(9))
 
@@ -193,23 +176,20 @@ def test_a_move_that_is_lost_costs_undo_and_nothing_else(tmp_path: Path) -> None
         s.rewind(0)
         s.clear()
         s.undo()
-    sql(path, "DELETE FROM records WHERE kind = 'move' AND name LIKE '%2'")
+    run_sql(path, "DELETE FROM records WHERE kind = 'move' AND name LIKE '%2'")
 
-    report = repaired(path, tmp_path / "new.db")
-
-    assert [lost.kind for lost in report.lost] == ["record"]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(path) as (report, new):
+        assert [lost.kind for lost in report.lost] == ["record"]
         assert new.get("s").messages() == [say(1)]
         with pytest.raises(clew.errors.NothingToUndoError):
             new.get("s").undo()
-        assert new.verify(full=True).problems == ()
 
 
 def test_damaged_objects_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with clew.open(path) as store:
         with_files(store, tmp_path / "work")
-    sql(path, "UPDATE packs SET content = zeroblob(100) WHERE pack = (SELECT min(pack) FROM packs)")
+    run_sql(path, "UPDATE packs SET content = zeroblob(100) WHERE pack = (SELECT min(pack) FROM packs)")
 
     report = repaired(path, tmp_path / "new.db")
 
@@ -256,11 +236,9 @@ def test_a_flipped_bit_is_told_of_or_harmless(tmp_path: Path) -> None:
     damaged[cell.body + 20] ^= 4
     path.write_bytes(bytes(damaged))
 
-    report = repaired(path, tmp_path / "new.db")
-
-    [lost] = report.lost
-    assert (lost.session, lost.position) == ("s2", 11)
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(path) as (report, new):
+        [lost] = report.lost
+        assert (lost.session, lost.position) == ("s2", 11)
         assert len(new.get("s2").messages()) == len(written["s2"]) - 1
 
 
@@ -276,13 +254,11 @@ def test_a_repair_never_writes_into_a_store_that_is_used(damaged: Path, tmp_path
         assert [info.id for info in used.list()] == ["mine"]
 
 
-def test_a_time_that_can_not_be_is_put_right(damaged: Path, tmp_path: Path) -> None:
-    sql(damaged, "UPDATE sessions SET updated = 1 << 62")
+def test_a_time_that_can_not_be_is_put_right(damaged: Path) -> None:
+    run_sql(damaged, "UPDATE sessions SET updated = 1 << 62")
 
-    report = repaired(damaged, tmp_path / "new.db")
-
-    assert [(lost.kind, lost.session) for lost in report.lost] == [("session", "s")]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(damaged) as (report, new):
+        assert [(lost.kind, lost.session) for lost in report.lost] == [("session", "s")]
         info = new.list()[0]
         assert info.updated_at == info.created_at
 
@@ -294,13 +270,11 @@ def test_a_lost_event_leaves_a_place_in_the_numbers(tmp_path: Path) -> None:
         s.add_events([{"type": "t", "data": {"n": n}} for n in range(5)])
         for n in range(3):
             s.add_usage(input_tokens=n + 1)
-    sql(path, "UPDATE events SET data = x'7b' WHERE key = (SELECT min(key) + 2 FROM events)")
-    sql(path, "DELETE FROM usage WHERE key = (SELECT min(key) + 1 FROM usage)")
+    run_sql(path, "UPDATE events SET data = x'7b' WHERE key = (SELECT min(key) + 2 FROM events)")
+    run_sql(path, "DELETE FROM usage WHERE key = (SELECT min(key) + 1 FROM usage)")
 
-    report = repaired(path, tmp_path / "new.db")
-
-    assert sorted((lost.kind, lost.name) for lost in report.lost) == [("events", "3"), ("usage", "2")]
-    with clew.open(tmp_path / "new.db") as new:
+    with mended(path) as (report, new):
+        assert sorted((lost.kind, lost.name) for lost in report.lost) == [("events", "3"), ("usage", "2")]
         s = new.get("s")
         assert [event.type for event in s.events()] == ["t", "t", "clew.lost", "t", "t"]
         assert [call.input_tokens for call in s.usage_records()] == [1, 0, 3]

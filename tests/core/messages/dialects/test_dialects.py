@@ -7,7 +7,7 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.messages.dialects import Call, calls_of, is_user_turn, results_of, role_of, text_of
+from clew.core.messages.dialects import calls_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.text import snippet
 from clew.core.messages.tool_calls import is_reasoning_only
 from tests.core.messages.histories import (
@@ -189,10 +189,6 @@ def test_calls_and_results_are_found(
     assert [(call.id, call.name) for call in results_of(message)] == results
 
 
-def test_a_call_is_a_value() -> None:
-    assert calls_of(chat_call("a")) == [Call("a", "run")]
-
-
 # ── Odd shapes ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -201,18 +197,12 @@ def test_no_shape_is_too_odd_to_be_read(message: Message) -> None:
     before = copy.deepcopy(message)
 
     assert role_of(message) in ("user", "assistant", "tool", "system", "other")
-    assert isinstance(is_user_turn(message), bool)
+    assert is_user_turn(message) in (False, role_of(message) == "user")
     assert isinstance(text_of(message), str)
     assert all(call.id or call.name for call in calls_of(message))
     assert isinstance(results_of(message), list)
     assert isinstance(is_reasoning_only(message), bool)
     assert message == before
-
-
-@given(odd_messages)
-def test_a_human_turn_is_a_user_message(message: Message) -> None:
-    if is_user_turn(message):
-        assert role_of(message) == "user"
 
 
 # ── Snippets ──────────────────────────────────────────────────────────────────────────────────────
@@ -262,25 +252,20 @@ def test_I02_a_snippet_is_one_clean_line(text: str, limit: int, expected: str) -
 
 
 @given(st.lists(st.sampled_from(GRAPHEMES), max_size=30), st.integers(0, 40))
-def test_I02_a_snippet_never_cuts_inside_a_character(graphemes: list[str], limit: int) -> None:
-    cut = snippet("".join(graphemes), limit)
-
-    assert len(cut) <= limit
-    beginnings = {"".join(graphemes[:count]) for count in range(len(graphemes) + 1)}
-    assert cut.removesuffix("…") in beginnings
-
-
-@given(st.lists(st.sampled_from(GRAPHEMES), min_size=1, max_size=30), st.integers(2, 40))
-def test_I02_a_snippet_cuts_off_no_more_than_it_must(graphemes: list[str], limit: int) -> None:
+def test_I02_a_snippet_never_cuts_inside_a_character_and_no_more_than_it_must(
+    graphemes: list[str], limit: int
+) -> None:
     text = "".join(graphemes)
     cut = snippet(text, limit)
 
+    assert len(cut) <= limit
+    beginnings = ["".join(graphemes[:count]) for count in range(len(graphemes) + 1)]
+    assert cut.removesuffix("…") in beginnings
     if len(text) <= limit:
         assert cut == text
-    else:
-        kept = len(cut) - 1
-        following = next(g for n, g in enumerate(graphemes) if len("".join(graphemes[:n])) == kept)
-        assert kept + len(following) + 1 > limit
+    elif limit > 1:
+        following = graphemes[beginnings.index(cut.removesuffix("…"))]
+        assert len(cut) + len(following) > limit
 
 
 @given(st.text(max_size=300), st.integers(0, 50))
