@@ -35,8 +35,10 @@ def store() -> Iterator[clew.Store]:
 
 @pytest.fixture(autouse=True)
 def _same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each import, the files of agents that can be written again are compared with their exports. A test
-    with several imports at once compares when all have ended: one may return while another is at work."""
+    """After each import, the files of agents that can be written again are compared with their exports.
+
+    A test with several imports at once compares when all have ended: one may return while another works.
+    """
     bring = clew.Store.import_path
 
     def and_compare(store: clew.Store, *args: Any, **options: Any) -> clew.ImportReport:
