@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
-import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.engine.engine import Engine
 from clew.errors import CorruptError, SnapshotNotFoundError
@@ -19,12 +15,6 @@ from clew.model.files import Skipped, Snapshot
 from tests.files.snapshots import snapshot_of
 
 TREE = bytes(range(32))
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as store:
-        yield store._engine
 
 
 def put(engine: Engine, *several: Snapshot) -> None:

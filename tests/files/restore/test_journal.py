@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.engine import Engine
 from clew.core.log.lease import Holder
@@ -204,53 +203,6 @@ def test_f43_a_recovery_that_is_killed_itself_can_be_repeated_either_way(tmp_pat
         assert pending(shop) == []
     check_after(shop)
     assert at > 20
-
-
-def test_f43_a_process_killed_half_way_leaves_a_store_that_another_one_recovers_from(tmp_path: Path) -> None:
-    outcomes = set[str]()
-    for at in range(30, 150, 12):
-        place = tmp_path / str(at)
-        place.mkdir()
-        child = os.fork()
-        if child == 0:
-            _restore_and_die(place, at)
-        os.waitpid(child, 0)
-        with clew.open(place / "a.db") as store:
-            shop = Workshop(place / "root", store._engine)
-            left = pending(shop)
-            for record in left:
-                shop.finish(record.id, finishing=move_head)
-            outcomes.add("finished" if left else "whole" if head(shop) else "untouched")
-            if head(shop):
-                check_after(shop)
-            else:
-                check_before(shop)
-    assert "finished" in outcomes
-
-
-def _restore_and_die(place: Path, at: int) -> None:
-    """In a child: ends without any cleaning up."""
-    try:
-        store = clew.open(place / "a.db")
-        shop = make_shop(place / "root")
-        shop = Workshop(shop.root, store._engine)
-        reaper = Reaper()
-        reaper.at = at
-
-        def die(real: Any) -> Any:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                reaper.count += 1
-                if reaper.count >= reaper.at:
-                    os._exit(9)
-                return real(*args, **kwargs)
-
-            return call
-
-        for name in CHANGING:
-            setattr(os, name, die(getattr(os, name)))
-        shop.restore(TARGET, LAST, finishing=move_head, **CLEARING)
-    finally:
-        os._exit(1)
 
 
 def test_a_user_who_works_on_a_path_before_the_recovery_keeps_the_work(tmp_path: Path) -> None:

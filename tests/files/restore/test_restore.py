@@ -19,16 +19,14 @@ from clew.errors import (
     DiskFullError,
     InvalidError,
     ObjectMissingError,
-    RestoreConflictError,
-    RestoreFailedError,
     RootRefusedError,
 )
 from clew.files import journal
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
-from clew.model.files import FileProgress, KeptFile
+from clew.model.files import FileProgress
 from tests.faults.requirements import NOBODY, mounted, needs_root
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
+from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, write
 
 BEFORE: Tree = {
     b"same": b"same",
@@ -92,22 +90,6 @@ def test_a_directory_becomes_what_the_snapshot_says_and_the_report_names_every_p
     }
     assert (report.conflicts, report.kept, report.failed) == ((), (), ())
     assert (report.snapshot, report.safety, report.dry_run) == ("snapshot-1", "safety-1", False)
-
-
-def test_p13_a_restore_can_be_undone_by_restoring_its_safety_snapshot(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
-    (shop.root / "added").chmod(0o600)
-    (shop.root / "d").chmod(0o750)
-    report = shop.restore(TARGET, BEFORE)
-    with shop.engine.read() as reader:
-        record = journal.get(reader, report.id or "")
-
-    undone = shop.restore(BEFORE, TARGET, modes=record.modes)
-
-    assert shop.state() == BEFORE
-    assert undone.failed == ()
-    assert stat.S_IMODE((shop.root / "added").stat().st_mode) == 0o600
-    assert stat.S_IMODE((shop.root / "d").stat().st_mode) == 0o750
 
 
 def test_s05_undoing_leaves_a_secret_file_secret_although_the_restore_never_touched_it(
@@ -178,64 +160,6 @@ def test_a_root_that_is_missing_is_made_but_not_by_a_dry_run(shop: Workshop) -> 
     assert report.changes == planned.changes
 
 
-def test_nothing_to_do_leaves_no_journal_and_still_finishes(shop: Workshop) -> None:
-    write(shop.root, TARGET)
-
-    report = shop.restore(
-        TARGET, TARGET, finishing=lambda tx: tx.put_record(STORE_WIDE, "var", "moved", b"1")
-    )
-
-    assert (report.id, report.changes) == (None, ())
-    with shop.engine.read() as reader:
-        assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
-        assert reader.scan_records(STORE_WIDE, "restore") == []
-
-
-def test_p14_unknown_files_stay_and_their_directories_too_where_the_snapshot_is_not_all_there_is(
-    shop: Workshop,
-) -> None:
-    write(shop.root, {b"d": {b"known": b"1", b"mine": b"2"}, b"mine": {b"a": b"3"}})
-
-    report = shop.restore({}, {b"d": {b"known": b"1"}})
-
-    assert shop.state() == {b"d": {b"mine": b"2"}, b"mine": {b"a": b"3"}}
-    assert [change.path for change in report.changes] == ["d/known"]
-    assert report.kept == (KeptFile("d/mine", "unknown"), KeptFile("mine", "unknown"))
-
-
-def test_what_came_since_is_deleted_kept_or_a_reason_to_refuse_as_asked(shop: Workshop) -> None:
-    now = {b"a": b"1", b"new": b"2", b"folder": {b"new": b"3", b"inner": {}}, b"empty": {}}
-    write(shop.root, now)
-
-    with pytest.raises(RestoreConflictError) as refused:
-        shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="refuse")
-    assert refused.value.conflicts == ("empty", "folder", "new")
-    kept = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="keep")
-    assert [(one.path, one.reason) for one in kept.kept] == [
-        ("empty", "changed"),
-        ("folder", "changed"),
-        ("new", "changed"),
-    ]
-    assert shop.state() == now
-
-    report = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True)
-
-    assert shop.state() == {b"a": b"1"}
-    assert report.deleted == ("empty", "folder", "folder/inner", "folder/new", "new")
-    assert (report.restored, report.kept, report.failed) == ((), (), ())
-
-
-def test_p14_ignored_files_stay_and_so_does_the_directory_that_holds_them(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root", ignored=[b"ignored"])
-    write(shop.root, {b"d": {b"known": b"1", b"ignored": b"2"}})
-
-    report = shop.restore({}, {b"d": {b"known": b"1"}})
-
-    assert shop.state() == {b"d": {b"ignored": b"2"}}
-    assert [change.path for change in report.changes] == ["d/known"]
-    assert report.failed == ()
-
-
 def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_replaced(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b".env", b"build"])
     write(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
@@ -283,25 +207,6 @@ def test_i21_what_no_snapshot_can_hold_is_not_replaced(shop: Workshop) -> None:
     assert paths_kept(report) == ("fifo", "socket")
     assert stat.S_ISFIFO((shop.root / "fifo").lstat().st_mode)
     assert shop.state() == {b"a": b"3"}
-
-
-def test_conflicts_are_kept_overwritten_or_refused_as_asked(shop: Workshop) -> None:
-    now, last = {b"a": b"mine", b"b": b"1"}, {b"a": b"1", b"b": b"1"}
-    target = {b"a": b"0", b"b": b"0"}
-    write(shop.root, now)
-
-    with pytest.raises(RestoreConflictError) as refused:
-        shop.restore(target, last, on_conflict="refuse")
-    assert refused.value.conflicts == ("a",)
-    assert shop.state() == now
-
-    kept = shop.restore(target, last, on_conflict="keep")
-    assert (kept.conflicts, kept.kept) == (("a",), (KeptFile("a", "changed"),))
-    assert shop.state() == {b"a": b"mine", b"b": b"0"}
-
-    overwritten = shop.restore(target, last)
-    assert (overwritten.conflicts, overwritten.kept) == (("a",), ())
-    assert shop.state() == target
 
 
 @pytest.mark.parametrize("paths", [["d/e", "added"], ["./d/e/", "added"]])
@@ -580,53 +485,6 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
             assert journal.pending(reader) == []
 
 
-@needs_root
-def test_f06_a_full_disk_stops_a_restore_that_finishes_when_there_is_room() -> None:
-    with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
-        shop = Workshop(disk / "root")
-        before = {b"a": b"1", b"z": b"1"}
-        write(shop.root, before)
-        ballast = disk / "ballast"
-        target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
-
-        def fill(tx: Transaction) -> None:
-            ballast.write_bytes(bytes(500_000))  # somebody else does, when it was seen that there is room
-
-        shop.keep = fill
-        with pytest.raises(RestoreFailedError) as stopped:
-            shop.restore(target, before)
-        assert "No space left on device" in str(stopped.value)
-        report: Any = stopped.value.report
-        assert 0 < len(report.changes) < 10
-        assert not [name for name in os.listdir(shop.root) if name.startswith(".clew-restore-")]
-        with pytest.raises(ConflictError, match=report.id):
-            shop.restore(target, before)
-
-        ballast.unlink()
-        finished = shop.finish(report.id)
-
-        assert shop.state() == target
-        assert len(finished.changes) == 10
-        with shop.engine.read() as reader:
-            assert journal.pending(reader) == []
-
-
-def test_the_head_moves_in_the_transaction_that_closes_the_journal(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
-
-    def move(tx: Transaction) -> None:
-        assert journal.pending(tx) == []
-        assert shop.state() == TARGET
-        tx.put_record(STORE_WIDE, "var", "moved", b"1")
-
-    report = shop.restore(TARGET, BEFORE, finishing=move)
-
-    with shop.engine.read() as reader:
-        assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
-        record = journal.get(reader, report.id or "")
-    assert (record.state, journal.decode_move(record.move)) == ("done", journal.HeadMove(0, "s", "undo"))
-
-
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:
     write(shop.root, BEFORE)
 
@@ -641,16 +499,3 @@ def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(
     shop.roll_back(record.id)
 
     assert shop.state() == BEFORE
-
-
-def test_the_users_repository_is_byte_for_byte_the_same(shop: Workshop) -> None:
-    repository = {b"HEAD": b"ref: refs/heads/main\n", b"index": b"\0", b"objects": {b"aa": {b"b": b"1"}}}
-    write(shop.root, {b".git": repository, **BEFORE})
-    shop.ignored = [b".git"]
-    times = _times(shop.root / ".git")
-
-    report = shop.restore({**TARGET, b".git": {b"HEAD": b"evil"}}, BEFORE)
-
-    assert read(shop.root / ".git") == repository
-    assert _times(shop.root / ".git") == times
-    assert report.kept == (KeptFile(".git", "repository"),)

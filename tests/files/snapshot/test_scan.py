@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 import subprocess
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
 from clew.files.objects.format import CHUNKED
 from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.roots import check_root
-from clew.files.snapshot import read, walk
+from clew.files.snapshot import read
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.statcache import StatCache
 from clew.model.files import FileProgress
@@ -114,30 +112,6 @@ def test_the_cuts_of_large_files_are_part_of_the_format(tmp_path: Path) -> None:
 
 
 # -- what is not in it
-
-
-def test_s07_a_link_out_of_the_root_is_stored_as_a_link(engine: Engine, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"key")
-    root = tmp_path / "root"
-    build(root, {b"file": Link(b"../secret"), b"dir": Link(b"/etc"), b"loop": Link(b"loop")})
-    assert in_store(engine, take(engine, root).tree) == {
-        b"file": Link(b"../secret"), b"dir": Link(b"/etc"), b"loop": Link(b"loop")
-    }  # fmt: skip
-
-
-def test_i21_what_is_no_file_is_skipped_and_listed_and_nobody_waits(engine: Engine, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "socket"))
-        build(
-            tmp_path, {b"a": File(b""), b"sub": {b".git": {b"HEAD": File(b"")}}, b".git": {b"x": File(b"")}}
-        )
-        os.truncate(tmp_path / "a", 10_000_000_000)  # sparse
-        (tmp_path / "kept").write_bytes(b"k")
-        assert skips(engine, tmp_path) == {
-            "fifo": "fifo", "socket": "socket", "a": "too large", "sub/.git": "nested repository",
-        }  # fmt: skip
-    assert paths(in_store(engine, take(engine, tmp_path).tree)) == {b"kept", b"sub/"}
 
 
 def test_i21_devices_and_other_mounts_are_not_entered(engine: Engine) -> None:
@@ -246,30 +220,6 @@ def test_f44_a_file_that_changes_while_it_is_read_is_read_again(
     assert in_store(engine, take(engine, tmp_path).tree) == {b"a": File(b"after it all")}
 
 
-@pytest.mark.usefixtures("old_files")
-def test_f44_a_file_that_never_rests_is_listed_and_not_half_stored(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"0")
-    _meddle(monkeypatch, [partial(path.write_bytes, b"x" * size) for size in range(2, 40)])
-    assert skips(engine, tmp_path) == {"a": "changing"}
-    assert in_store(engine, take(engine, tmp_path).tree) == {}
-
-
-def test_f44_a_change_that_leaves_the_same_times_is_seen_if_the_file_is_young(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"AAAA")
-    frozen = os.stat(path)
-    real = os.fstat
-    monkeypatch.setattr(os, "fstat", lambda fd: frozen if real(fd).st_ino == frozen.st_ino else real(fd))
-    monkeypatch.setattr(read, "_stamp", lambda: frozen.st_ctime_ns)  # the clock has not ticked since
-    _meddle(monkeypatch, [lambda: path.write_bytes(b"BBBB")], after=True)
-    assert in_store(engine, take(engine, tmp_path).tree) == {b"a": File(b"BBBB")}
-
-
 def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, after: bool = False) -> None:
     """Do something in the middle of (or after) each reading of a file."""
     real = read._read_whole
@@ -283,29 +233,6 @@ def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, a
         return content if after else real(fd, size)
 
     patch.setattr(read, "_read_whole", meddled)
-
-
-def test_f44_a_directory_that_becomes_a_link_leads_nowhere(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outside = tmp_path / "outside"
-    build(outside, {b"a": File(b"secret")})
-    root = tmp_path / "root"
-    build(root, {b"dir": {b"a": File(b"mine")}, b"z": File(b"z")})
-    real = walk.Walk._step
-
-    def swapping(self: walk.Walk, frame: Any) -> None:
-        if not (root / "moved").exists():
-            os.rename(root / "dir", root / "moved")
-            os.symlink(outside, root / "dir")
-        real(self, frame)
-
-    monkeypatch.setattr(walk.Walk, "_step", swapping)
-    scan = take(engine, root)
-    assert in_store(engine, scan.tree) == {b"z": File(b"z")}
-    assert [(one.path, one.reason) for one in scan.skipped] == [("dir", "changing")]
-    monkeypatch.undo()
-    assert in_store(engine, take(engine, root).tree) == on_disk(root)
 
 
 # -- progress, roots

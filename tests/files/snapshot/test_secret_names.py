@@ -32,10 +32,7 @@ ORDINARY = (
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def taken(root: Path, tree: Tree, **options: Any) -> tuple[set[bytes], list[tuple[str, str]]]:

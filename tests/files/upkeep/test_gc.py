@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,17 +26,6 @@ from tests.files.snapshots import Chunked, Tree, object_count, pack_count, plant
 
 OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
 NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
 
 
 def delete(engine: Engine, snapshot: Snapshot) -> None:

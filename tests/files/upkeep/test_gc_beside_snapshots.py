@@ -31,17 +31,6 @@ OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one
 NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
-
-
 def delete(engine: Engine, snapshot: Snapshot) -> None:
     assert engine.run(lambda tx: records.delete(tx, snapshot.id))
 

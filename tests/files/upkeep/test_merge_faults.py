@@ -31,17 +31,6 @@ from tests.files.upkeep.small_packs import assert_whole, edited, noise, packs, t
 from tests.support.forks import call_in_fork
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
-
-
 def test_what_a_snapshot_adds_before_its_record_stays_in_its_pack(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -27,12 +26,6 @@ TREE: Tree = {
     "empty": {},
     "nothing": b"",
 }
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as store:
-        yield store._engine
 
 
 def lose(engine: Engine, content: bytes) -> str:
