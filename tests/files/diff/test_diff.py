@@ -13,7 +13,8 @@ from clew.files.diff import diff as module
 from clew.files.diff.diff import diff
 from clew.files.objects.store import ObjectReader
 from clew.model.files import FileDiff
-from tests.files.snapshots import Chunked, Link, Program, Tree, planted
+from tests.files.snapshots import planted
+from tests.files.trees import Chunked, Link, Program, Tree
 from tests.support.rows import each_row
 
 

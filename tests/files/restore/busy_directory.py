@@ -6,12 +6,10 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from tests.files.trees import File, Link, Tree
 
 CALLS = (
     "open", "stat", "lstat", "fstat", "scandir", "listdir", "readlink", "mkdir", "rmdir", "unlink", "rename",
@@ -88,17 +86,6 @@ def content(number: int, size: int) -> bytes:
 def is_mixed(found: bytes) -> bool:
     """Whether parts of it are of different moments."""
     return found != found[:UNIT] * (len(found) // UNIT)
-
-
-def files_of(tree: Tree, at: bytes = b"") -> dict[bytes, bytes]:
-    """The content of every file of a tree, by its path."""
-    found: dict[bytes, bytes] = {}
-    for name, node in tree.items():
-        if isinstance(node, File):
-            found[at + name] = node.content
-        elif isinstance(node, Mapping) and not isinstance(node, Link):
-            found |= files_of(node, at + name + b"/")
-    return found
 
 
 class Storm:

@@ -30,15 +30,16 @@ from clew.files.objects.store import ObjectWriter
 from clew.files.restore import root
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
+from tests.files.restore.nested_trees import Tree, Workshop, paths_kept
 from tests.files.snapshots import snapshot_of
+from tests.files.trees import Link, Program, build, on_disk
 
 OUTSIDE: Tree = {b"a": b"outside", b"known": b"outside", b"e": {b"b": b"outside"}}
 
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    write(tmp_path / "outside", OUTSIDE)
+    build(tmp_path / "outside", OUTSIDE)
     return tmp_path / "outside"
 
 
@@ -81,7 +82,7 @@ def tampered(*names: bytes, kind: int = FILE, content: bytes = b"evil") -> bytes
 def test_s01_a_tree_with_names_that_lead_elsewhere_is_refused_before_anything_is_touched(
     shop: Workshop, names: list[bytes], depth: int
 ) -> None:
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
     content = tampered(*names)
     put_objects(shop, b"evil", content)
     for _ in range(depth):
@@ -143,24 +144,24 @@ def test_s07_a_symlink_in_the_way_is_replaced_itself_and_what_it_leads_to_stays(
     shop: Workshop, outside: Path
 ) -> None:
     now = {b"d": Link(os.fsencode(outside)), b"a": Link(os.fsencode(outside / "a"))}
-    write(shop.root, now)
+    build(shop.root, now)
 
     shop.restore({b"d": {b"a": b"1"}, b"a": b"2"}, now)
 
     assert shop.state() == {b"d": {b"a": b"1"}, b"a": b"2"}
-    assert read(outside) == OUTSIDE
+    assert on_disk(outside) == OUTSIDE
 
 
 def test_s08_a_link_of_the_snapshot_is_not_written_through(shop: Workshop, outside: Path) -> None:
     first = {b"d": Link(os.fsencode(outside))}
-    write(shop.root, first)
+    build(shop.root, first)
 
     kept = shop.restore({b"d": {b"a": b"evil"}}, None, on_conflict="keep")
     partly = shop.restore({b"d": {b"a": b"evil"}}, first, paths=["d/a"])
 
     assert paths_kept(kept) == paths_kept(partly) == ("d",)
     assert shop.state() == first
-    assert read(outside) == OUTSIDE
+    assert on_disk(outside) == OUTSIDE
 
 
 def test_no_flag_that_would_follow_a_link_is_used() -> None:
@@ -176,7 +177,7 @@ def test_no_flag_that_would_follow_a_link_is_used() -> None:
 @pytest.mark.parametrize("special", [stat.S_ISUID, stat.S_ISGID, stat.S_ISVTX])
 def test_s50_no_special_bit_is_brought_back(shop: Workshop, special: int) -> None:
     """Neither of a file nor of a directory, by a restore or by taking one back."""
-    write(shop.root, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
+    build(shop.root, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
     for name, mode in (("run", 0o751), ("d", 0o775)):
         (shop.root / name).chmod(mode | special)
     report = shop.restore({b"run": b"new"}, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
@@ -227,7 +228,7 @@ def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anythi
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format, "MOST_PATHS", 10_000)
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
 
     with pytest.raises(CorruptError, match="no snapshot that Clew took is so large"):
         shop.restore_tree(bomb(shop, 200))
@@ -284,7 +285,7 @@ def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_
     shop: Workshop, size: int
 ) -> None:
     """A list of chunks that names one of them again and again, honest about how long that is."""
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
     tree = chunked(shop, [Chunk(object_name(ZEROS), size)], size)
 
     with pytest.raises(DiskFullError, match="bytes are free"):
@@ -296,7 +297,7 @@ def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_
 
 def test_a_restore_may_replace_more_than_is_free(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes makes room for what comes."""
-    write(shop.root, {b"a": b"1" * 900})
+    build(shop.root, {b"a": b"1" * 900})
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result([1] * 9 + [255]))
     report = shop.restore({b"a": b"2" * 900}, {b"a": b"1" * 900})
     assert report.failed == ()

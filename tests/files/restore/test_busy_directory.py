@@ -16,12 +16,11 @@ from tests.files.restore.busy_directory import (
     Ambush,
     Storm,
     content,
-    files_of,
     is_mixed,
     swap_back,
     swap_for_link,
 )
-from tests.files.trees import in_store
+from tests.files.trees import in_store, leaves
 
 ROUNDS = 25
 LISTED = {"changing", "fifo", "unreadable", "device"}
@@ -45,7 +44,8 @@ def home() -> Iterator[House]:
 
 
 def stored(store: clew.Store, snapshot: Snapshot) -> dict[bytes, bytes]:
-    return files_of(in_store(store._engine, bytes.fromhex(snapshot.tree)))
+    found = leaves(in_store(store._engine, bytes.fromhex(snapshot.tree)))
+    return {path: held for path, held in found.items() if isinstance(held, bytes)}
 
 
 def check_inside(store: clew.Store, snapshot: Snapshot) -> None:

@@ -21,7 +21,8 @@ from clew.files.journal import Restore
 from clew.files.restore.apply import Applier
 from clew.files.upkeep.needs import SAFETY_AGE, drop_unneeded
 from clew.files.upkeep.verify import verify
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, write
+from tests.files.restore.nested_trees import Tree, Workshop
+from tests.files.trees import Link, Program, build
 from tests.support.effort import usually
 
 BEFORE: Tree = {
@@ -118,7 +119,7 @@ def _checked(reaper: Reaper, real: Any, *, is_close: bool = False) -> Any:
 
 def make_shop(root: Path) -> Workshop:
     shop = Workshop(root)
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
     (shop.root / "secret").chmod(0o600)
     (shop.root / "d").chmod(0o700)
     return shop
@@ -344,7 +345,7 @@ def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
 def test_p6_a_damaged_journal_hides_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Workshop(tmp_path / "root")
     shop.engine.run(lambda tx: tx.put_record(STORE_WIDE, "restore", "0", b"\xc1"))
-    write(shop.root, {b"a": b"1"})
+    build(shop.root, {b"a": b"1"})
     monkeypatch.setattr(Applier, "run", _fail)
     with pytest.raises(RestoreFailedError):
         shop.restore({b"a": b"2"}, {b"a": b"1"})

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.errors import (
@@ -26,7 +25,8 @@ from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
 from clew.model.files import FileProgress
 from tests.faults.requirements import NOBODY, mounted, needs_root
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, write
+from tests.files.restore.nested_trees import Tree, Workshop, paths_kept
+from tests.files.trees import Link, Program, build, trees
 
 BEFORE: Tree = {
     b"same": b"same",
@@ -59,7 +59,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def test_a_directory_becomes_what_the_snapshot_says_and_the_report_names_every_path(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     report = shop.restore(TARGET, BEFORE)
 
@@ -95,7 +95,7 @@ def test_a_directory_becomes_what_the_snapshot_says_and_the_report_names_every_p
 def test_s05_undoing_leaves_a_secret_file_secret_although_the_restore_never_touched_it(
     shop: Workshop,
 ) -> None:
-    write(shop.root, {b"secret": b"1"})
+    build(shop.root, {b"secret": b"1"})
     (shop.root / "secret").chmod(0o600)
 
     shop.restore({b"secret": b"2"}, {b"secret": b"1"}, modes={})
@@ -103,25 +103,13 @@ def test_s05_undoing_leaves_a_secret_file_secret_although_the_restore_never_touc
     assert stat.S_IMODE((shop.root / "secret").stat().st_mode) == 0o600
 
 
-NAMES = st.binary(min_size=1, max_size=4).filter(
-    lambda name: not {*b"/\0"} & {*name} and name.lower() not in (b".", b"..", b".git")
-)
-LEAVES = st.binary(max_size=40) | st.builds(Program, st.binary(max_size=3)) | st.builds(Link, NAMES)
-LARGE = st.integers(1000, 9000).map(lambda size: b"%d" % size * (size // 4))
-TREES: st.SearchStrategy[Tree] = st.recursive(
-    st.dictionaries(NAMES, LEAVES | LARGE, max_size=4),
-    lambda inner: st.dictionaries(NAMES, LEAVES | inner, max_size=4),
-    max_leaves=12,
-)
-
-
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(TREES, TREES)
+@given(trees(4096), trees(4096))
 def test_i20_any_tree_becomes_any_other_and_back_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, one: Tree, other: Tree
 ) -> None:
     shop = Workshop(tmp_path_factory.mktemp("trees") / "root")
-    write(shop.root, one)
+    build(shop.root, one)
 
     there = shop.restore(other, one)
     first = shop.state()
@@ -133,7 +121,7 @@ def test_i20_any_tree_becomes_any_other_and_back_byte_for_byte(
 
 
 def test_a_dry_run_writes_nothing_and_says_what_the_restore_then_does(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
     written = _times(shop.root)
 
     planned = shop.restore(TARGET, BEFORE, dry_run=True)
@@ -162,7 +150,7 @@ def test_a_root_that_is_missing_is_made_but_not_by_a_dry_run(shop: Workshop) -> 
 
 def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_replaced(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b".env", b"build"])
-    write(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
+    build(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
     target = {b".env": b"old", b"build": {b"a": b"old"}}
 
     kept = shop.restore(target, None, on_conflict="keep")
@@ -177,7 +165,7 @@ def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_repla
 
 def test_an_ignored_directory_is_not_replaced_by_a_file_of_its_name(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b"build"])
-    write(shop.root, {b"build": {b"a": b"mine"}})
+    build(shop.root, {b"build": {b"a": b"mine"}})
 
     report = shop.restore({b"build": b"file"}, {})
 
@@ -188,7 +176,7 @@ def test_an_ignored_directory_is_not_replaced_by_a_file_of_its_name(tmp_path: Pa
 def test_a_directory_with_ignored_files_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b"ignored"])
     before = {b"x": {b"known": b"1", b"ignored": b"2"}}
-    write(shop.root, before)
+    build(shop.root, before)
 
     report = shop.restore({b"x": b"file"}, {b"x": {b"known": b"1"}})
 
@@ -211,7 +199,7 @@ def test_i21_what_no_snapshot_can_hold_is_not_replaced(shop: Workshop) -> None:
 
 @pytest.mark.parametrize("paths", [["d/e", "added"], ["./d/e/", "added"]])
 def test_only_the_paths_that_were_asked_for_are_restored(shop: Workshop, paths: list[str]) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     shop.restore({b"d": {b"e": {b"back": b"1"}}}, BEFORE, paths=paths)
 
@@ -235,7 +223,7 @@ def test_only_the_paths_that_were_asked_for_are_restored(shop: Workshop, paths: 
 def test_a_path_that_is_unknown_or_leads_elsewhere_is_refused_by_name(
     shop: Workshop, paths: Any, named: str
 ) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     with pytest.raises(InvalidError) as refused:
         shop.restore(TARGET, BEFORE, paths=paths)
@@ -252,7 +240,7 @@ def test_an_unknown_way_with_conflicts_is_refused(shop: Workshop) -> None:
 
 def test_permissions_of_a_replaced_file_stay_apart_from_the_executable_bits(shop: Workshop) -> None:
     before = {b"secret": b"1", b"script": Program(b"1"), b"plain": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     for name, mode in (("secret", 0o600), ("script", 0o750), ("plain", 0o640)):
         (shop.root / name).chmod(mode)
 
@@ -312,7 +300,7 @@ class LyingReader(ObjectReader):
 
 def test_content_with_another_hash_is_never_written(shop: Workshop) -> None:
     before = {b"a": b"mine", b"b": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
 
     target = shop.put({b"a": b"truth", b"b": b"2"})
     report = shop.restore_tree(target, shop.put(before), reader=LyingReader(shop.engine.read))
@@ -343,7 +331,7 @@ def test_a_damaged_object_costs_only_the_files_that_need_it(shop: Workshop) -> N
 @pytest.mark.parametrize("lost", [b"of the target", b"of the present", b"x" * 1000])
 def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: bytes) -> None:
     before = {b"a": b"of the present", b"b": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     target = {b"a": b"of the target", b"b": b"x" * 5500, b"c": b"3"}
     shop.put(target)
     name = object_name(lost)
@@ -366,7 +354,7 @@ def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: 
 
 def test_f44_a_file_that_changes_after_the_safety_snapshot_is_left_alone_and_reported(shop: Workshop) -> None:
     before = {b"changed": b"1", b"deleted": b"1", b"gone": b"1", b"same": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     calm = shop.take_safety
 
     def take_safety(also: Any) -> tuple[str, bytes]:
@@ -407,7 +395,7 @@ def test_f44_a_file_that_appears_where_one_is_created_is_not_overwritten(
 def test_f44_a_file_that_is_rewritten_while_its_successor_is_written_is_not_overwritten(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(shop.root, {b"a": b"1"})
+    build(shop.root, {b"a": b"1"})
     real = os.fsync
 
     def rewrite(fd: int) -> None:
@@ -448,7 +436,7 @@ def test_a_file_system_without_hard_links_is_restored_as_well(
 def test_a_directory_that_must_not_be_written_to_is_reported_and_keeps_its_mode(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root")
     before = {b"closed": {b"a": b"1"}, b"open": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     os.chown(shop.root, NOBODY, NOBODY)
     (shop.root / "closed").chmod(0o555)
     for path in [*tmp_path.parents, tmp_path]:
@@ -473,7 +461,7 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         shop = Workshop(disk / "root")
         before = {b"a": b"1", b"z": b"1"}
-        write(shop.root, before)
+        build(shop.root, before)
         (disk / "ballast").write_bytes(bytes(500_000))
         target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
 
@@ -486,7 +474,7 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
 
 
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     def refuse(tx: Transaction) -> None:
         raise ConflictError("the head moved")

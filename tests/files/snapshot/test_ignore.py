@@ -18,11 +18,11 @@ from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, RootRefusedError
 from clew.files.snapshot.ignore import Patterns
-from tests.files.trees import File, Tree, build, in_store, paths, take
+from tests.files.trees import Tree, build, in_store, paths, take
 from tests.support.effort import usually
 from tests.support.rows import each_row
 
-EMPTY = File(b"")
+EMPTY = b""
 
 
 def taken(root: Path, tree: Tree, **options: Any) -> set[bytes]:
@@ -31,8 +31,8 @@ def taken(root: Path, tree: Tree, **options: Any) -> set[bytes]:
     return paths(in_store(engine, take(engine, root, **options).tree))
 
 
-def rules(*lines: bytes) -> File:
-    return File(b"\n".join(lines))
+def rules(*lines: bytes) -> bytes:
+    return b"\n".join(lines)
 
 
 def test_installed_packages_caches_and_version_control_are_left_out_by_default(tmp_path: Path) -> None:

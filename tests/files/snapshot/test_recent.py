@@ -13,7 +13,7 @@ from clew.core.engine.engine import Engine
 from clew.files.snapshot import statcache
 from clew.files.snapshot import statcache as recent
 from clew.files.snapshot.statcache import StatCache
-from tests.files.trees import File, build, take
+from tests.files.trees import build, take
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def tree(tmp_path: Path) -> Path:
     """The root of a tree that was scanned once; its cache is beside it."""
     root = tmp_path / "root"
     root.mkdir()
-    build(root, {b"a": File(b"1"), b"s": {b"b": File(b"2")}})
+    build(root, {b"a": b"1", b"s": {b"b": b"2"}})
     take(Engine(MemoryBackend()), root, cache=opened(root))
     return root
 

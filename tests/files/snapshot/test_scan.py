@@ -24,7 +24,7 @@ from clew.files.snapshot import read
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.statcache import StatCache
 from clew.model.files import FileProgress
-from tests.files.trees import MIB, File, Link, Tree, build, in_store, on_disk, paths, take, trees
+from tests.files.trees import MIB, Link, Tree, build, in_store, on_disk, paths, take, trees
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_equal_trees_have_equal_names_and_others_have_others(first: Tree, second
 
 
 def test_it_counts_what_it_holds(engine: Engine, tmp_path: Path) -> None:
-    build(tmp_path, {b"a": File(b"123"), b"b": {b"c": File(b"4567"), b"l": Link(b"x")}, b"e": {}})
+    build(tmp_path, {b"a": b"123", b"b": {b"c": b"4567", b"l": Link(b"x")}, b"e": {}})
     scan = take(engine, tmp_path)
     assert (scan.files, scan.links, scan.directories, scan.bytes) == (2, 1, 2, 7)
 
@@ -126,7 +126,7 @@ def test_i21_devices_and_other_mounts_are_not_entered(engine: Engine) -> None:
 def test_what_can_not_be_read_is_listed_and_tried_again(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build(tmp_path, {b"a": File(b"1"), b"closed": {b"b": File(b"2")}, b"open": {b"c": File(b"3")}})
+    build(tmp_path, {b"a": b"1", b"closed": {b"b": b"2"}, b"open": {b"c": b"3"}})
     cache = StatCache()
     with monkeypatch.context() as patch:
         _forbid(patch, {"a", "closed"})
@@ -151,7 +151,7 @@ def _forbid(patch: pytest.MonkeyPatch, names: set[str]) -> None:
 def test_a_failure_of_this_process_is_no_unreadable_file(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build(tmp_path, {b"a": File(b"1")})
+    build(tmp_path, {b"a": b"1"})
     real = os.open
 
     def exhausted(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -165,9 +165,7 @@ def test_a_failure_of_this_process_is_no_unreadable_file(
 
 
 def test_the_files_of_the_store_and_of_a_restore_are_never_in_it(engine: Engine, tmp_path: Path) -> None:
-    build(
-        tmp_path, {b"s.db": File(b"x"), b"s.db-wal": File(b"y"), b"store": {b"z": File(b"")}, b"w": File(b"")}
-    )
+    build(tmp_path, {b"s.db": b"x", b"s.db-wal": b"y", b"store": {b"z": b""}, b"w": b""})
     (tmp_path / ".clew-restore-1").write_bytes(b"half")
     never = [str(tmp_path / "s.db"), str(tmp_path / "s.db-wal"), str(tmp_path / "store"), "/elsewhere"]
     options: dict[str, Any] = {"never": never, "include": ["s.db"], "also": [b"s.db", b"store/z"]}
@@ -178,7 +176,7 @@ def test_the_files_of_the_store_and_of_a_restore_are_never_in_it(engine: Engine,
 
 
 def test_i22_more_than_the_limits_is_refused_before_anything_is_read(engine: Engine, tmp_path: Path) -> None:
-    build(tmp_path, {b"a": File(b"123"), b"b": File(b"456"), b"c": {b"d": File(b"7")}})
+    build(tmp_path, {b"a": b"123", b"b": b"456", b"c": {b"d": b"7"}})
     for limits in (Limits(max_files=2), Limits(max_bytes=6)):
         writer = ObjectWriter(engine)
         with pytest.raises(QuotaExceededError, match=str(tmp_path)):
@@ -190,7 +188,7 @@ def test_i22_more_than_the_limits_is_refused_before_anything_is_read(engine: Eng
 
 
 def test_the_limits_hold_for_what_the_cache_knows_as_well(engine: Engine, tmp_path: Path) -> None:
-    build(tmp_path, {b"a": File(b"123"), b"b": File(b"456")})
+    build(tmp_path, {b"a": b"123", b"b": b"456"})
     cache = StatCache()
     take(engine, tmp_path, cache=cache)
     with pytest.raises(QuotaExceededError):
@@ -217,7 +215,7 @@ def test_f44_a_file_that_changes_while_it_is_read_is_read_again(
     path = tmp_path / "a"
     path.write_bytes(b"before")
     _meddle(monkeypatch, [lambda: path.write_bytes(b"after it all")])
-    assert in_store(engine, take(engine, tmp_path).tree) == {b"a": File(b"after it all")}
+    assert in_store(engine, take(engine, tmp_path).tree) == {b"a": b"after it all"}
 
 
 def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, after: bool = False) -> None:
@@ -239,7 +237,7 @@ def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, a
 
 
 def test_progress_is_told_and_an_error_of_the_listener_ends_the_scan(engine: Engine, tmp_path: Path) -> None:
-    build(tmp_path, {b"%d" % number: File(b"ab") for number in range(300)})
+    build(tmp_path, {b"%d" % number: b"ab" for number in range(300)})
     told: list[FileProgress] = []
     take(engine, tmp_path, on_progress=told.append)
     assert [(one.phase, one.total_files) for one in told] == [("scan", 300), ("store", 300), ("store", 300)]

@@ -25,15 +25,15 @@ from clew.files.snapshot import statcache as recent
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.listing import Beginning, packed, row_of
 from clew.files.snapshot.statcache import StatCache, cache_directory
-from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
+from tests.files.trees import Link, Program, Tree, build, in_store, on_disk, paths, take, trees
 
 TREE: Tree = {
-    b".gitignore": File(b"*.o\nout/\n"),
-    b"a": File(b"1"),
-    b"x.o": File(b"ignored"),
-    b"out": {b"y": File(b"ignored")},
+    b".gitignore": b"*.o\nout/\n",
+    b"a": b"1",
+    b"x.o": b"ignored",
+    b"out": {b"y": b"ignored"},
     b"l": Link(b"a"),
-    b"s": {b"b": File(b"2"), b"t": {b"c": File(b"3", is_executable=True)}},
+    b"s": {b"b": b"2", b"t": {b"c": Program(b"3")}},
     b"e": {},
 }
 
@@ -440,10 +440,10 @@ def test_with_a_watcher_another_directory_of_the_same_name_is_looked_at(
     engine: Engine, tmp_path: Path, changed: list[bytes]
 ) -> None:
     root = tmp_path / "root"
-    build(root, {b"s": {b"t": {b"c": File(b"1")}, b"u": {b"d": File(b"2")}}})
+    build(root, {b"s": {b"t": {b"c": b"1"}, b"u": {b"d": b"2"}}})
     cache = StatCache()
     take(engine, root, cache=cache)
-    build(tmp_path / "new", {b"t": {b"c": File(b"1")}, b"u": {b"d": File(b"3")}})
+    build(tmp_path / "new", {b"t": {b"c": b"1"}, b"u": {b"d": b"3"}})
     os.rename(root / "s", tmp_path / "old")
     os.rename(tmp_path / "new", root / "s")
     found = take(engine, root, cache=cache, changed_dirs=changed)

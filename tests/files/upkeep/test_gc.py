@@ -22,7 +22,8 @@ from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import unneeded
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress, Snapshot
-from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take
+from tests.files.snapshots import object_count, pack_count, planted, snapshot_of, take
+from tests.files.trees import Chunked, Tree
 
 OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
 NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}

@@ -23,7 +23,8 @@ from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take
+from tests.files.snapshots import object_count, pack_count, planted, snapshot_of, take
+from tests.files.trees import Chunked, Tree
 from tests.files.upkeep import collectors
 from tests.support.forks import call_in_fork
 

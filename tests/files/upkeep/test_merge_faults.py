@@ -25,7 +25,8 @@ from clew.files.upkeep.gc import gc
 from clew.files.upkeep.merge import FEWEST, PackMove
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from tests.files.snapshots import Tree, object_count, planted, snapshot_of, take
+from tests.files.snapshots import object_count, planted, snapshot_of, take
+from tests.files.trees import Tree
 from tests.files.upkeep import collectors
 from tests.files.upkeep.small_packs import assert_whole, edited, noise, packs, take_many
 from tests.support.forks import call_in_fork

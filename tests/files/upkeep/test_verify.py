@@ -17,7 +17,8 @@ from clew.files.upkeep import verify as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress
-from tests.files.snapshots import Chunked, Link, Program, Tree, snapshot_of, take
+from tests.files.snapshots import snapshot_of, take
+from tests.files.trees import Chunked, Link, Program, Tree
 
 TREE: Tree = {
     "src": {"main.py": b"main", "run": Program(b"run"), "deep": {"er": {"file": b"treasure"}}},
