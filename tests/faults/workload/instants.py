@@ -67,7 +67,9 @@ class Instant:
                 return
             self._left -= 1
             if self._left == 0:
-                if threading.current_thread().name == "clew-writer" and self._is_answered:  # then somebody is told too early: see it
+                if (
+                    threading.current_thread().name == "clew-writer" and self._is_answered
+                ):  # then somebody is told too early: see it
                     answers = self._answers
                     self._acknowledged.wait_for(lambda: self._answers > answers)
                 self._tell([NOW, ""])
