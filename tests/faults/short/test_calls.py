@@ -81,7 +81,7 @@ def test_f08_a_read_that_fails_is_told_and_the_same_program_sees_everything_afte
 def test_f08_a_file_that_can_not_be_read_costs_what_it_holds(subject: Subject) -> None:
     """P6: by errors of ours; what lies in other files is read, found and listed, and a full look names it.
 
-    Each file of a store is read by a program of its own under strace: of JSON lines that takes two seconds."""
+    Each file of a store is read by a program of its own under strace: that takes two seconds."""
     result = campaign(unreadable_files, subject)
 
     assert result.wrong == []
