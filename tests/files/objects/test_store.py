@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -38,6 +39,8 @@ from clew.files.objects.store import (
     ObjectWriter,
     Overlay,
 )
+from tests.faults.crash.threads import together
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 from tests.support.waiting import until
 
@@ -118,17 +121,19 @@ def test_small_objects_share_packs_and_large_ones_have_their_own(engine: Engine)
     assert all(info.size <= PACK_SIZE for info in shared)
 
 
-def test_a_pack_is_compressed(engine: Engine) -> None:
-    store(engine, *(b"%d of many that are alike\n" % number * 300 for number in range(20)))
-
-    assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
-
-
-def test_the_pack_of_one_small_edit_is_compressed_too(engine: Engine) -> None:
+@each_row(
+    "contents",
+    [
+        [b"%d of many that are alike\n" % number * 300 for number in range(20)],
+        [b"a line of a small file\n" * 50],
+    ],
+)
+def test_a_pack_is_compressed_even_that_of_one_small_edit(engine: Engine, contents: list[bytes]) -> None:
     """A snapshot after one edit leaves a pack far below what is worth it for a message."""
-    store(engine, b"a line of a small file\n" * 50)
+    store(engine, *contents)
 
-    assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
+    info = packs(engine)[-1]
+    assert (info.objects, info.stored < info.size / 10) == (len(contents), True)
 
 
 def test_the_same_content_is_stored_once(engine: Engine) -> None:
@@ -192,11 +197,7 @@ def test_many_threads_may_put(engine: Engine) -> None:
         for place in range(len(contents)):
             writer.put(contents[(first + place) % len(contents)])
 
-    threads = [threading.Thread(target=put, args=(first,)) for first in range(0, 1500, 250)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together([partial(put, first) for first in range(0, 1500, 250)]) == []
     writer.flush()
 
     found = dict(ObjectReader(engine.read).get_many([object_name(content) for content in contents]))
@@ -266,11 +267,7 @@ def test_transactions_are_bounded_whatever_the_number_of_threads(engine: Engine)
         for number in range(150):
             writer.put(noise(1000 * thread + number, 100_000))
 
-    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together([partial(put, number) for number in range(4)]) == []
     writer.flush()
 
     assert sum(sizes) >= 4 * 150 * 100_000
@@ -321,16 +318,6 @@ def test_flush_waits_for_other_threads_though_it_holds_something_back(engine: En
     assert sum(info.objects for info in packs(engine)) == writer.new_objects == 60
 
 
-def test_f06_what_is_held_back_needs_room_too(on_disk: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = ObjectWriter(on_disk, holds_back=True)
-    writer.put(noise(1, 1_000))
-    usage = shutil.disk_usage(".")._replace(free=64 * 1024 * 1024 + 2 * 1_000 - 1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-
-    with pytest.raises(QuotaExceededError, match="to store 1000 more"):
-        writer.flush()
-
-
 def test_f06_a_failed_write_is_told_to_every_caller(engine: Engine) -> None:
     """Else a snapshot would name objects that nobody stored."""
 
@@ -351,22 +338,24 @@ def test_f06_a_failed_write_is_told_to_every_caller(engine: Engine) -> None:
     assert store(engine, b"x") == [object_name(b"x")]
 
 
+@pytest.mark.parametrize(("holds_back", "size"), [(False, 1_000_000), (True, 1_000)])
 def test_f06_nothing_is_written_when_the_disk_has_little_room(
-    on_disk: Engine, monkeypatch: pytest.MonkeyPatch
+    on_disk: Engine, monkeypatch: pytest.MonkeyPatch, holds_back: bool, size: int
 ) -> None:
-    writer = ObjectWriter(on_disk)
-    writer.put(noise(1, 1_000_000))
-    needed = 64 * 1024 * 1024 + 2 * 1_000_000
+    """What is held back needs room, too."""
+    writer = ObjectWriter(on_disk, holds_back=holds_back)
+    writer.put(noise(1, size))
+    needed = 64 * 1024 * 1024 + 2 * size
     usage = shutil.disk_usage(".")._replace(free=needed - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
 
     with pytest.raises(
-        QuotaExceededError, match=rf"^{needed - 1} bytes are free in /.*1000000 more, {needed}"
+        QuotaExceededError, match=rf"^{needed - 1} bytes are free in /.*to store {size} more, {needed}"
     ):
         writer.flush()
     assert packs(on_disk) == []
     usage = usage._replace(free=needed)
-    store(on_disk, noise(1, 1_000_000))
+    store(on_disk, noise(1, size))
     assert len(packs(on_disk)) == 1
 
 
@@ -380,16 +369,6 @@ def test_an_object_larger_than_what_is_unpacked_can_be_read(
 
 
 # Reading
-
-
-def test_a_missing_object_is_named(engine: Engine) -> None:
-    name, reader = object_name(b"nowhere"), ObjectReader(engine.read)
-    there = store(engine, b"there")[0]
-
-    with pytest.raises(ObjectMissingError, match=name.hex()):
-        reader.get(name)
-    with pytest.raises(ObjectMissingError, match=name.hex()):
-        next(reader.get_many([there, name]))
 
 
 def test_what_is_on_its_way_can_be_read_beside_what_is_there(engine: Engine) -> None:
@@ -410,9 +389,11 @@ def test_what_is_on_its_way_can_be_read_beside_what_is_there(engine: Engine) -> 
     assert packs(engine)[-1].objects == 2, "and nothing of it was stored"
 
 
-def test_what_is_neither_there_nor_on_its_way_is_named(engine: Engine) -> None:
+@pytest.mark.parametrize("is_overlaid", [False, True])
+def test_what_is_neither_there_nor_on_its_way_is_named(engine: Engine, is_overlaid: bool) -> None:
     there = store(engine, b"there")[0]
-    name, reader = object_name(b"nowhere"), Overlay(ObjectReader(engine.read))
+    name, plain = object_name(b"nowhere"), ObjectReader(engine.read)
+    reader = Overlay(plain) if is_overlaid else plain
 
     for read in (reader.get, lambda name: next(reader.get_many([there, name])),
                  lambda name: reader.check_there([there, name])):  # fmt: skip
