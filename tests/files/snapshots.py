@@ -10,7 +10,10 @@ from clew.files.objects.store import ObjectWriter
 from clew.files.records import retry_if_collected
 from clew.model import utc
 from clew.model.files import Snapshot, SnapshotKind
-from tests.files.trees import Tree, encode
+from tests.files.trees import Chunked, Tree, encode
+
+OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
+NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
 
 
 def planted(engine: Engine, tree: Tree) -> bytes:
@@ -50,6 +53,15 @@ def take(
         return snapshot
 
     return retry_if_collected(engine, attempt)
+
+
+def delete(engine: Engine, snapshot: Snapshot) -> None:
+    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
+
+
+def ids(engine: Engine) -> set[str]:
+    with engine.read() as reader:
+        return {one.id for one in records.iterate(reader)}
 
 
 def object_count(engine: Engine) -> int:

@@ -13,6 +13,7 @@ from clew.backends.memory import MemoryBackend
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
 from clew.core.runs.access import Access
+from clew.files import journal
 from clew.files.journal import HeadMove
 from clew.files.objects.format import (
     Directory,
@@ -193,6 +194,10 @@ class Workshop:
 
     def roll_back(self, id: str) -> RestoreReport:
         return roll_back(self.tools(), id).report
+
+    def pending(self) -> list[journal.Restore]:
+        with self.engine.read() as reader:
+            return journal.pending(reader)
 
     def state(self) -> Tree:
         return on_disk(self.root)

@@ -140,11 +140,6 @@ def head(shop: Workshop) -> bytes | None:
         return reader.get_record(STORE_WIDE, "var", "head")
 
 
-def pending(shop: Workshop) -> list[Restore]:
-    with shop.engine.read() as reader:
-        return journal.pending(reader)
-
-
 def check_before(shop: Workshop) -> None:
     assert shop.state() == BEFORE
     assert stat.S_IMODE((shop.root / "secret").stat().st_mode) == 0o600
@@ -166,7 +161,7 @@ def test_f43_a_restore_killed_before_any_call_is_finished_or_rolled_back_exactly
         at += 1
         shop = make_shop(tmp_path / f"root-{at}")
         reaper = kill_restore(shop, at)
-        left = pending(shop)
+        left = shop.pending()
         cut_off += len(left)
         if not reaper.is_dead:
             break
@@ -178,7 +173,7 @@ def test_f43_a_restore_killed_before_any_call_is_finished_or_rolled_back_exactly
         else:
             assert shop.roll_back(left[0].id).failed == ()
             check_before(shop)
-        assert pending(shop) == []
+        assert shop.pending() == []
     check_after(shop)
     assert cut_off > 60
 
@@ -190,18 +185,18 @@ def test_f43_a_recovery_that_is_killed_itself_can_be_repeated_either_way(tmp_pat
         at += 1
         shop = make_shop(tmp_path / f"root-{at}")
         kill_restore(shop, first)
-        [left] = pending(shop)
+        [left] = shop.pending()
         with killing(shop, at) as reaper:
             shop.finish(left.id, finishing=move_head)
         if not reaper.is_dead:
             break
-        if pending(shop):
+        if shop.pending():
             with killing(shop, max(1, 60 - at)):
                 shop.roll_back(left.id)
-        if pending(shop):
+        if shop.pending():
             shop.roll_back(left.id)
         check_before(shop) if head(shop) is None else check_after(shop)
-        assert pending(shop) == []
+        assert shop.pending() == []
     check_after(shop)
     assert at > 20
 
@@ -209,7 +204,7 @@ def test_f43_a_recovery_that_is_killed_itself_can_be_repeated_either_way(tmp_pat
 def test_a_user_who_works_on_a_path_before_the_recovery_keeps_the_work(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, _call_of_first_rename(tmp_path))
-    [left] = pending(shop)
+    [left] = shop.pending()
     (shop.root / "large").write_bytes(b"fresh work")
 
     report = shop.finish(left.id)
@@ -227,14 +222,14 @@ def _call_of_first_rename(tmp_path: Path) -> int:
         at += 1
         shop = make_shop(tmp_path / f"probe-{at}")
         kill_restore(shop, at)
-        if pending(shop):
+        if shop.pending():
             return at
 
 
 def test_a_restore_is_refused_while_another_one_of_the_same_place_is_not_over(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
-    [left] = pending(shop)
+    [left] = shop.pending()
 
     for root in (tmp_path / "root", tmp_path / "root" / "d2", tmp_path):
         with pytest.raises(ConflictError, match=left.id):
@@ -248,7 +243,7 @@ def test_a_restore_is_refused_while_another_one_of_the_same_place_is_not_over(tm
 def test_a_restore_that_another_process_carries_out_can_not_be_taken_over(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
-    [left] = pending(shop)
+    [left] = shop.pending()
     parent = Engine(shop.engine.backend).host.me
     alive = Holder(parent.boot, parent.namespace, 1, _start_of(1))
     set_holder(shop, left, alive)
@@ -277,7 +272,7 @@ def test_a_restore_that_a_thread_of_this_process_carries_out_can_not_be_taken_ov
     refused: list[str] = []
 
     def on_progress(_: object) -> None:
-        [left] = pending(shop)
+        [left] = shop.pending()
         with pytest.raises(ConflictError, match="being carried out"):
             shop.roll_back(left.id)
         refused.append(left.id)
@@ -297,14 +292,14 @@ def test_a_restore_that_is_over_is_not_pending_and_can_not_be_finished_again(tmp
         shop.finish(id)
     with pytest.raises(NotFoundError, match="'none'"):
         shop.roll_back("none")
-    assert pending(shop) == []
+    assert shop.pending() == []
 
 
 def test_the_journal_knows_all_that_a_recovery_and_an_undo_need(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
 
-    [left] = pending(shop)
+    [left] = shop.pending()
 
     assert left.root == os.fsencode(tmp_path / "root")
     assert left.target == shop.put(TARGET)
@@ -330,7 +325,7 @@ def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> 
 
     with shop.engine.read() as reader, pytest.raises(NotFoundError, match=report.id or ""):
         journal.get(reader, report.id or "")
-    assert len(pending(shop)) == 1
+    assert len(shop.pending()) == 1
 
 
 def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
@@ -349,7 +344,7 @@ def test_p6_a_damaged_journal_hides_no_other_one(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(Applier, "run", _fail)
     with pytest.raises(RestoreFailedError):
         shop.restore({b"a": b"2"}, {b"a": b"1"})
-    assert len(pending(shop)) == 1
+    assert len(shop.pending()) == 1
 
 
 def _fail(applier: Applier) -> None:

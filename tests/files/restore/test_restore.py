@@ -20,7 +20,6 @@ from clew.errors import (
     ObjectMissingError,
     RootRefusedError,
 )
-from clew.files import journal
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
 from clew.model.files import FileProgress
@@ -348,8 +347,7 @@ def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: 
         shop.restore(target, before)
 
     assert shop.state() == before
-    with shop.engine.read() as reader:
-        assert journal.pending(reader) == []
+    assert shop.pending() == []
 
 
 def test_f44_a_file_that_changes_after_the_safety_snapshot_is_left_alone_and_reported(shop: Workshop) -> None:
@@ -469,8 +467,7 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
             shop.restore(target, before)
 
         assert shop.state() == before
-        with shop.engine.read() as reader:
-            assert journal.pending(reader) == []
+        assert shop.pending() == []
 
 
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:
@@ -481,8 +478,7 @@ def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(
 
     with pytest.raises(ConflictError, match="the head moved"):
         shop.restore(TARGET, BEFORE, finishing=refuse)
-    with shop.engine.read() as reader:
-        [record] = journal.pending(reader)
+    [record] = shop.pending()
     assert record.holder is None, "another process must be able to take it over, while this one lives"
     shop.roll_back(record.id)
 

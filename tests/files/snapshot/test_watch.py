@@ -334,10 +334,11 @@ def test_after_an_overflow_everything_is_looked_at(scene: Scene) -> None:
     assert scene.watch.why_not is None  # it has recovered
 
 
-def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Inotify) -> NoReturn:
-        raise OSError(errno.EIO, "broken")
+def fail(self: Inotify) -> NoReturn:
+    raise OSError(errno.EIO, "broken")
 
+
+def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.warm()
     (scene.root / "a/one.txt").write_text("changed")
     monkeypatch.setattr(Inotify, "read", fail)
@@ -349,9 +350,6 @@ def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytes
 def test_what_one_set_of_rules_could_not_be_told_no_other_vouches_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Inotify) -> NoReturn:
-        raise OSError(errno.EIO, "broken")
-
     for _ in range(3):
         scene.snapshot(b"others")
     scene.warm()
