@@ -16,6 +16,21 @@ OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one
 NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
 
 
+def put(engine: Engine, *contents: bytes) -> list[bytes]:
+    """Objects that nothing names; their names."""
+    writer = ObjectWriter(engine)
+    names = [writer.put(content) for content in contents]
+    writer.flush()
+    return names
+
+
+def recorded(engine: Engine, tree: bytes) -> Snapshot:
+    """A snapshot of a tree, whatever is in the store of that."""
+    snapshot = snapshot_of(tree)
+    engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
+    return snapshot
+
+
 def planted(engine: Engine, tree: Tree) -> bytes:
     """A tree that no snapshot names."""
     writer = ObjectWriter(engine)

@@ -295,21 +295,6 @@ def test_a_restore_that_is_over_is_not_pending_and_can_not_be_finished_again(tmp
     assert shop.pending() == []
 
 
-def test_the_journal_knows_all_that_a_recovery_and_an_undo_need(tmp_path: Path) -> None:
-    shop = make_shop(tmp_path / "root")
-    kill_restore(shop, 60)
-
-    [left] = shop.pending()
-
-    assert left.root == os.fsencode(tmp_path / "root")
-    assert left.target == shop.put(TARGET)
-    assert left.last == shop.put(LAST)
-    assert left.now == shop.put(BEFORE)
-    assert (left.snapshot, left.safety, left.paths) == ("snapshot-1", "safety-1", None)
-    assert (left.overwrite, left.clears, left.blocked) == (True, True, (b"spared",))
-    assert left.modes == {b"secret": 0o600, b"d": 0o700}
-
-
 def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     report = shop.restore(TARGET, LAST, **CLEARING)

@@ -16,7 +16,7 @@ from clew.core.retention.rules import DAY
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import journal, records
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
-from clew.files.objects.store import ObjectReader, ObjectWriter
+from clew.files.objects.store import ObjectReader
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import unneeded
@@ -30,6 +30,8 @@ from tests.files.snapshots import (
     object_count,
     pack_count,
     planted,
+    put,
+    recorded,
     snapshot_of,
     take,
 )
@@ -132,9 +134,7 @@ def test_a_thorough_collection_leaves_no_byte_of_it(engine: Engine) -> None:
 
 
 def test_an_empty_file_alone_in_its_pack_is_needed_too(engine: Engine) -> None:
-    writer = ObjectWriter(engine)
-    writer.put(b"")
-    writer.flush()
+    put(engine, b"")
     take(engine, {"nothing": b""})
     gc(engine, thorough=True)
     assert verify(engine, full=True).ok
@@ -146,11 +146,8 @@ def test_a_file_that_holds_the_bytes_of_a_directory_does_not_hide_what_that_need
     outer = encode_directory(
         [TreeEntry(b"as-file", FILE, name, len(inner)), TreeEntry(b"as-folder", FOLDER, name, len(inner))]
     )
-    writer = ObjectWriter(engine)
-    for content in (inner, outer, b"needed"):
-        writer.put(content)
-    writer.flush()
-    engine.run(lambda tx: records.put(tx, snapshot_of(object_name(outer)), records.counters_of(tx)))
+    put(engine, inner, outer, b"needed")
+    recorded(engine, object_name(outer))
     assert gc(engine).objects == 0
     assert verify(engine).ok
 

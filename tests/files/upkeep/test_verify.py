@@ -12,12 +12,11 @@ from clew.backends.contract import STORE_WIDE
 from clew.core.engine.engine import Engine
 from clew.files import records
 from clew.files.objects.format import CHUNKED, FILE, FOLDER, TreeEntry, encode_directory, object_name
-from clew.files.objects.store import ObjectWriter
 from clew.files.upkeep import verify as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress
-from tests.files.snapshots import snapshot_of, take
+from tests.files.snapshots import put, recorded, take
 from tests.files.trees import Chunked, Link, Program, Tree
 from tests.support.rows import each_named_row
 
@@ -34,17 +33,6 @@ def lose(engine: Engine, content: bytes) -> str:
     name = object_name(content)
     engine.run(lambda tx: tx.drop_objects([name]))
     return name.hex()
-
-
-def keep(engine: Engine, *objects: bytes, tree: bytes) -> str:
-    """A snapshot of objects that are as they are."""
-    writer = ObjectWriter(engine)
-    for content in objects:
-        writer.put(content)
-    writer.flush()
-    snapshot = snapshot_of(object_name(tree))
-    engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
-    return snapshot.id
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -134,7 +122,8 @@ def test_s01_a_forged_directory_is_a_problem(
 ) -> None:
     """It is found, and nothing is done with its names."""
     before = set(verify(engine).problems)
-    keep(engine, folder, content, tree=folder)
+    put(engine, folder, content)
+    recorded(engine, object_name(folder))
     (problem,) = set(verify(engine).problems) - before
     assert words in problem
 
@@ -147,7 +136,8 @@ def test_the_same_object_as_a_file_and_as_a_directory_is_looked_into(engine: Eng
             TreeEntry(b"folder", FOLDER, object_name(inner), len(inner)),
         ]
     )
-    keep(engine, inner, outer, tree=outer)
+    put(engine, inner, outer)
+    recorded(engine, object_name(outer))
     (problem,) = verify(engine).problems
     assert "'folder/lost'" in problem
 
