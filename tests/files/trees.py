@@ -47,9 +47,9 @@ class Chunked(msgspec.Struct, frozen=True):
     pieces: tuple[bytes, ...]
 
 
-Tree: TypeAlias = "Mapping[bytes, Node] | Mapping[str, Node]"
-"""Names lead to contents of files, programs, links, or trees."""
-Node: TypeAlias = "bytes | Program | Link | Chunked | Tree"
+Node: TypeAlias = "bytes | Program | Link | Chunked | Mapping[Any, Node]"
+Tree: TypeAlias = Mapping[Any, Node]
+"""Names, bytes or text, lead to contents of files, programs, links, or trees."""
 
 MIB = 1024 * 1024
 

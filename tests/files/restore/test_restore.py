@@ -238,7 +238,7 @@ def test_an_unknown_way_with_conflicts_is_refused(shop: Workshop) -> None:
 
 
 def test_permissions_of_a_replaced_file_stay_apart_from_the_executable_bits(shop: Workshop) -> None:
-    before = {b"secret": b"1", b"script": Program(b"1"), b"plain": b"1"}
+    before: Tree = {b"secret": b"1", b"script": Program(b"1"), b"plain": b"1"}
     build(shop.root, before)
     for name, mode in (("secret", 0o600), ("script", 0o750), ("plain", 0o640)):
         (shop.root / name).chmod(mode)
@@ -433,7 +433,7 @@ def test_a_file_system_without_hard_links_is_restored_as_well(
 @needs_root
 def test_a_directory_that_must_not_be_written_to_is_reported_and_keeps_its_mode(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root")
-    before = {b"closed": {b"a": b"1"}, b"open": b"1"}
+    before: Tree = {b"closed": {b"a": b"1"}, b"open": b"1"}
     build(shop.root, before)
     os.chown(shop.root, NOBODY, NOBODY)
     (shop.root / "closed").chmod(0o555)
