@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.faults.subjects import Subject, address_of, subject_at
+from tests.support.children import Child, ProcessFailed
 from tests.support.forks import call_in_fork
 
 
@@ -31,6 +32,14 @@ class Result(msgspec.Struct):
 
     def found(self, where: str, lines: list[str]) -> None:
         self.wrong += [f"{where}: {line}" for line in lines]
+
+
+def told_by(child: Child) -> list[Any]:
+    """All that a process tells until its end, which must be a good one."""
+    heard = child.hear_all()
+    if child.wait() != 0:
+        raise ProcessFailed(f"a process ended with {child.status}")
+    return heard
 
 
 def campaign(function: Callable[..., Result], subject: Subject, **options: Any) -> Result:

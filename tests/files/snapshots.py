@@ -1,75 +1,40 @@
-"""Trees and snapshots made directly, without a directory to scan."""
+"""Snapshots made directly, without a directory to scan, and what they leave in a store."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TypeAlias
-
-import msgspec
 from uuid_utils import uuid7
 
 from clew.core.engine.engine import Engine
 from clew.files import records
-from clew.files.objects.format import (
-    CHUNKED,
-    EXECUTABLE,
-    FILE,
-    FOLDER,
-    LINK,
-    Chunk,
-    TreeEntry,
-    encode_chunks,
-    encode_directory,
-)
 from clew.files.objects.store import ObjectWriter
 from clew.files.records import retry_if_collected
 from clew.model import utc
 from clew.model.files import Snapshot, SnapshotKind
+from tests.files.trees import Chunked, Tree, encode
+
+OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
+NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
 
 
-class Link(msgspec.Struct, frozen=True):
-    target: bytes
+def put(engine: Engine, *contents: bytes) -> list[bytes]:
+    """Objects that nothing names; their names."""
+    writer = ObjectWriter(engine)
+    names = [writer.put(content) for content in contents]
+    writer.flush()
+    return names
 
 
-class Program(msgspec.Struct, frozen=True):
-    content: bytes
-
-
-class Chunked(msgspec.Struct, frozen=True):
-    pieces: tuple[bytes, ...]
-
-
-Node: TypeAlias = "bytes | Link | Program | Chunked | Mapping[str, Node]"
-Tree: TypeAlias = Mapping[str, Node]
-
-
-def plant(writer: ObjectWriter, tree: Tree) -> bytes:
-    """Put a tree; the name of its root."""
-    return writer.put(
-        encode_directory([_entry(writer, os.fsencode(name), node) for name, node in tree.items()])
-    )
-
-
-def _entry(writer: ObjectWriter, name: bytes, node: Node) -> TreeEntry:
-    match node:
-        case Link(target):
-            return TreeEntry(name, LINK, writer.put(target), len(target))
-        case Program(content):
-            return TreeEntry(name, EXECUTABLE, writer.put(content), len(content))
-        case Chunked(pieces):
-            chunks = [Chunk(writer.put(piece), len(piece)) for piece in pieces]
-            return TreeEntry(name, FILE | CHUNKED, writer.put(encode_chunks(chunks)), sum(map(len, pieces)))
-        case bytes():
-            return TreeEntry(name, FILE, writer.put(node), len(node))
-    digest = plant(writer, node)
-    return TreeEntry(name, FOLDER, digest, 0)
+def recorded(engine: Engine, tree: bytes) -> Snapshot:
+    """A snapshot of a tree, whatever is in the store of that."""
+    snapshot = snapshot_of(tree)
+    engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
+    return snapshot
 
 
 def planted(engine: Engine, tree: Tree) -> bytes:
     """A tree that no snapshot names."""
     writer = ObjectWriter(engine)
-    root = plant(writer, tree)
+    root = encode(tree, writer.put).digest
     writer.flush()
     return root
 
@@ -103,6 +68,15 @@ def take(
         return snapshot
 
     return retry_if_collected(engine, attempt)
+
+
+def delete(engine: Engine, snapshot: Snapshot) -> None:
+    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
+
+
+def ids(engine: Engine) -> set[str]:
+    with engine.read() as reader:
+        return {one.id for one in records.iterate(reader)}
 
 
 def object_count(engine: Engine) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,8 @@ from clew.files.restore.apply import Applier
 from clew.files.snapshot.take import PendingSnapshot, SnapshotTaker
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    url = "memory:" if request.param == "memory:" else str(tmp_path / "store" / "s.db")
-    with clew.open(url) as store:
-        yield store
-
-
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def root(tmp_path: Path, own_cache: None) -> Path:
     root = tmp_path / "work"
     for number in range(20):
         path = root / f"d{number % 4}" / str(number)

@@ -12,19 +12,12 @@ from clew.errors import RootNotNamedError, SnapshotNotFoundError
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
-    return tmp_path
-
-
-@pytest.fixture
-def root(place: Path) -> Path:
+def root(tmp_path: Path, own_cache: None) -> Path:
     """A directory that went back with a session of the store `first.db`."""
-    root = place / "work"
+    root = tmp_path / "work"
     root.mkdir()
     (root / "a").write_text("old")
-    with clew.open(place / "first.db") as store:
+    with clew.open(tmp_path / "first.db") as store:
         s = store.session("s")
         s.append({"role": "user", "content": "hi"})
         s.checkpoint("start", files=root)
@@ -61,12 +54,12 @@ WAYS = [copied, backed_up, repaired, moved]
 
 @pytest.mark.parametrize("bring", WAYS)
 def test_s50_an_owner_goes_on_in_a_copy_and_nobody_else_does(
-    place: Path, root: Path, bring: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, root: Path, bring: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with clew.open(bring(place)) as store:
+    with clew.open(bring(tmp_path)) as store:
         s = store.get("s")
         with monkeypatch.context() as other:
-            other.setenv("CLEW_STATE_DIR", str(place / "other"))
+            other.setenv("CLEW_STATE_DIR", str(tmp_path / "other"))
             with pytest.raises(RootNotNamedError):
                 s.undo()
             with pytest.raises(RootNotNamedError):
@@ -78,12 +71,12 @@ def test_s50_an_owner_goes_on_in_a_copy_and_nobody_else_does(
         assert (root / "a").read_text() == "old"
 
 
-def test_p19_a_session_that_is_imported_has_no_files_and_is_no_damage(place: Path, root: Path) -> None:
+def test_p19_a_session_that_is_imported_has_no_files_and_is_no_damage(tmp_path: Path, root: Path) -> None:
     """An export holds the conversation. What it says of files is not taken for a loss."""
-    with clew.open(place / "first.db") as store:
-        store.export("s", "jsonl", path=place / "s.clew.jsonl")
-    with clew.open(place / "second.db") as store:
-        store.import_path(place / "s.clew.jsonl")
+    with clew.open(tmp_path / "first.db") as store:
+        store.export("s", "jsonl", path=tmp_path / "s.clew.jsonl")
+    with clew.open(tmp_path / "second.db") as store:
+        store.import_path(tmp_path / "s.clew.jsonl")
         s = store.get("s")
         assert [one.name for one in s.checkpoints()] == ["start"]
         assert [info.id for info in store.list()] == ["s"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,16 +19,8 @@ def say(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    url = "memory:" if request.param == "memory:" else str(tmp_path / "store" / "s.db")
-    with clew.open(url) as store:
-        yield store
-
-
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def root(tmp_path: Path, own_cache: None) -> Path:
     root = tmp_path / "work"
     root.mkdir()
     (root / "a.txt").write_text("one")
@@ -58,35 +50,11 @@ FIRST = {"a.txt": "one", "gone.txt": "still here"}
 SECOND = {"a.txt": "two", "new.txt": "new"}
 
 
-def test_p12_p13_a_rewind_with_files_moves_both_and_undo_and_redo_bring_both_back(
-    s: clew.Session, root: Path
-) -> None:
-    s.rewind("first", files=True)
-    assert (content(root), len(s.messages())) == (FIRST, 1)
-    s.undo()
-    assert (content(root), len(s.messages())) == (SECOND, 2)
-    s.redo()
-    assert (content(root), len(s.messages())) == (FIRST, 1)
-
-
 def test_a_rewind_without_files_leaves_them(s: clew.Session, root: Path) -> None:
     s.rewind("first")
     assert content(root) == SECOND
     s.undo()
     assert content(root) == SECOND
-
-
-def test_files_can_be_restored_without_the_conversation(s: clew.Session, root: Path) -> None:
-    plan = s.restore_files("first", dry_run=True)
-    assert content(root) == SECOND
-    assert [(change.path, change.verb) for change in plan.changes] == [
-        ("a.txt", "overwrite"),
-        ("gone.txt", "create"),
-        ("new.txt", "delete"),
-    ]
-    report = s.restore_files("first")
-    assert (content(root), len(s.messages())) == (FIRST, 2)
-    assert report.changes == plan.changes
 
 
 def test_an_entry_has_the_files_of_the_last_checkpoint_before_it(s: clew.Session, root: Path) -> None:
@@ -231,8 +199,8 @@ def test_a_rewind_in_which_a_file_failed_says_so_and_can_be_undone(
     assert (content(root), len(s.messages())) == (SECOND, 2)
 
 
-def test_an_undo_takes_back_what_the_rewind_did_and_nothing_else(s: clew.Session, root: Path) -> None:
-    """P13: what somebody did since, to files that the rewind did not touch, stays."""
+def test_p12_p13_an_undo_takes_back_what_the_rewind_did_and_nothing_else(s: clew.Session, root: Path) -> None:
+    """What somebody did since, to files that the rewind did not touch, stays."""
     (root / "same.txt").write_text("same")
     s.checkpoint("third", files=root)
     s.rewind("third", files=True)  # nothing to do

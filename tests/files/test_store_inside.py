@@ -14,8 +14,7 @@ ADDRESSES = {"sqlite": "data/s.db", "jsonl": "data/logs"}
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def work(tmp_path: Path, own_cache: None) -> Path:
     work = tmp_path / "work"
     (work / "data").mkdir(parents=True)
     (work / "a.txt").write_text("one")

@@ -5,31 +5,51 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+import msgspec
 from hypothesis import strategies as st
 
 from clew.core.engine.engine import Engine
-from clew.files.objects.format import EXECUTABLE, FOLDER, LINK
+from clew.files.objects.format import (
+    CHUNKED,
+    EXECUTABLE,
+    FILE,
+    FOLDER,
+    LINK,
+    Chunk,
+    TreeEntry,
+    encode_chunks,
+    encode_directory,
+)
 from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import Scan, scan
 from clew.files.snapshot.statcache import StatCache
 
 
-class File(NamedTuple):
+class Program(msgspec.Struct, frozen=True):
+    """A file that can be executed."""
+
     content: bytes
-    is_executable: bool = False
 
 
-class Link(NamedTuple):
+class Link(msgspec.Struct, frozen=True):
     target: bytes
 
 
-Node: TypeAlias = "File | Link | Mapping[bytes, Node]"
-Tree: TypeAlias = Mapping[bytes, Node]
+class Chunked(msgspec.Struct, frozen=True):
+    """A file in the store, in these pieces."""
+
+    pieces: tuple[bytes, ...]
+
+
+Node: TypeAlias = "bytes | Program | Link | Chunked | Mapping[Any, Node]"
+Tree: TypeAlias = Mapping[Any, Node]
+"""Names, bytes or text, lead to contents of files, programs, links, or trees."""
 
 MIB = 1024 * 1024
 
@@ -75,7 +95,7 @@ def links() -> st.SearchStrategy[Link]:
 
 
 def trees(largest: int = 20 * MIB, max_leaves: int = 12) -> st.SearchStrategy[Tree]:
-    leaves = st.one_of(st.builds(File, contents(largest), st.booleans()), links())
+    leaves = st.one_of(contents(largest), st.builds(Program, contents(largest)), links())
     node = st.recursive(
         leaves, lambda below: st.dictionaries(names(), below, max_size=5), max_leaves=max_leaves
     )
@@ -83,32 +103,32 @@ def trees(largest: int = 20 * MIB, max_leaves: int = 12) -> st.SearchStrategy[Tr
 
 
 def build(root: Path | str, tree: Tree) -> None:
-    """Make the tree below `root`, which is made if need be."""
+    """Make the tree below `root`, beside what is there."""
     _build(os.fsencode(root), tree)
 
 
 def _build(at: bytes, tree: Tree) -> None:
     os.makedirs(at, exist_ok=True)
     for name, node in tree.items():
-        path = at + b"/" + name
+        path = at + b"/" + os.fsencode(name)
         match node:
-            case File(content, is_executable):
-                with open(path, "wb") as file:
-                    file.write(content)
-                os.chmod(path, 0o755 if is_executable else 0o644)
             case Link(target):
                 os.symlink(target, path)
-            case _:
+            case bytes() | Program():
+                with open(path, "wb") as file:
+                    file.write(node if isinstance(node, bytes) else node.content)
+                os.chmod(path, 0o755 if isinstance(node, Program) else 0o644)
+            case Mapping():
                 _build(path, node)
 
 
-def on_disk(root: Path | str) -> Tree:
+def on_disk(root: Path | str) -> dict[bytes, Any]:
     """What is there, but for anything that is neither file nor link nor directory."""
     return _on_disk(os.fsencode(root))
 
 
-def _on_disk(at: bytes) -> Tree:
-    tree: dict[bytes, Node] = {}
+def _on_disk(at: bytes) -> dict[bytes, Any]:
+    tree: dict[bytes, Any] = {}
     for name in os.listdir(at):
         path = at + b"/" + name
         mode = os.lstat(path).st_mode
@@ -117,25 +137,58 @@ def _on_disk(at: bytes) -> Tree:
         elif stat.S_ISDIR(mode):
             tree[name] = _on_disk(path)
         elif stat.S_ISREG(mode):
-            tree[name] = File(Path(os.fsdecode(path)).read_bytes(), bool(mode & 0o111))
+            content = Path(os.fsdecode(path)).read_bytes()
+            tree[name] = Program(content) if mode & 0o111 else content
     return tree
 
 
-def in_store(engine: Engine, tree: bytes) -> Tree:
+def encode(tree: Tree, put: Callable[[bytes], bytes], *, chunk: int = sys.maxsize) -> TreeEntry:
+    """Put a tree, files of `chunk` bytes or more in pieces of that size; the entry of its root."""
+    entries = [_encode(os.fsencode(name), node, put, chunk) for name, node in tree.items()]
+    content = encode_directory(entries)
+    return TreeEntry(b"", FOLDER, put(content), len(content))
+
+
+def _encode(name: bytes, node: Node, put: Callable[[bytes], bytes], chunk: int) -> TreeEntry:
+    match node:
+        case Link(target):
+            return TreeEntry(name, LINK, put(target), len(target))
+        case Chunked(pieces):
+            return _encode_chunks(name, FILE, pieces, put)
+        case bytes() | Program():
+            kind, content = (FILE, node) if isinstance(node, bytes) else (EXECUTABLE, node.content)
+            if len(content) < chunk:
+                return TreeEntry(name, kind, put(content), len(content))
+            pieces = tuple(content[at : at + chunk] for at in range(0, len(content), chunk))
+            return _encode_chunks(name, kind, pieces, put)
+        case Mapping():
+            folder = encode(node, put, chunk=chunk)
+            return TreeEntry(name, FOLDER, folder.digest, folder.size)
+
+
+def _encode_chunks(
+    name: bytes, kind: int, pieces: Sequence[bytes], put: Callable[[bytes], bytes]
+) -> TreeEntry:
+    chunks = encode_chunks([Chunk(put(piece), len(piece)) for piece in pieces])
+    return TreeEntry(name, kind | CHUNKED, put(chunks), sum(map(len, pieces)))
+
+
+def in_store(engine: Engine, tree: bytes) -> dict[bytes, Any]:
     """What the store holds under this name."""
     return _in_store(ObjectReader(engine.read), tree)
 
 
-def _in_store(reader: ObjectReader, tree: bytes) -> Tree:
-    found: dict[bytes, Node] = {}
+def _in_store(reader: ObjectReader, tree: bytes) -> dict[bytes, Any]:
+    found: dict[bytes, Any] = {}
     for entry in reader.directory(tree):
         if entry.kind == FOLDER:
             found[entry.name] = _in_store(reader, entry.digest)
             continue
         content = b"".join(reader.pieces(entry))
-        found[entry.name] = (
-            Link(content) if entry.kind == LINK else File(content, bool(entry.kind & 3 == EXECUTABLE))
-        )
+        if entry.kind == LINK:
+            found[entry.name] = Link(content)
+        else:
+            found[entry.name] = Program(content) if entry.kind & 3 == EXECUTABLE else content
     return found
 
 
@@ -157,12 +210,19 @@ def take(
     )
 
 
+def leaves(tree: Tree, at: bytes = b"") -> dict[bytes, Any]:
+    """All that is no directory, by its path."""
+    found: dict[bytes, Any] = {}
+    for name, node in tree.items():
+        path = at + os.fsencode(name)
+        found |= leaves(node, path + b"/") if isinstance(node, Mapping) else {path: node}
+    return found
+
+
 def paths(tree: Tree, at: bytes = b"") -> set[bytes]:
     """All paths of a tree; those of directories end with a slash."""
     found: set[bytes] = set()
     for name, node in tree.items():
-        if isinstance(node, Mapping):
-            found |= {at + name + b"/"} | paths(node, at + name + b"/")
-        else:
-            found.add(at + name)
+        path = at + os.fsencode(name)
+        found |= {path + b"/"} | paths(node, path + b"/") if isinstance(node, Mapping) else {path}
     return found

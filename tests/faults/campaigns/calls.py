@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import clew
 from clew.errors import BackendError, DiskFullError, OutcomeUnknownError
-from tests.faults.campaign import Result
+from tests.faults.campaign import Result, told_by
 from tests.faults.disk.file_log import FileEvent, record
 from tests.faults.disk.strace import READING, WRITING, calls_below, injecting, traced
 from tests.faults.history.checker import outcome_of
@@ -31,7 +31,7 @@ from tests.faults.workload.steps import (
     prepare,
     view_of,
 )
-from tests.support.children import Child, ProcessFailed, preload
+from tests.support.children import Child, preload
 
 Tell = Callable[[Any], None]
 FULL: Final = "error=ENOSPC"
@@ -55,10 +55,10 @@ class Case:
         self.files.mkdir()
         os.environ["XDG_CACHE_HOME"] = str(subject.place / "case" / "cache")
         if operation != BEGINNING:
-            _ended(Child(_prepare, self.subject, self.files))
+            told_by(Child(_prepare, self.subject, self.files))
         shutil.copytree(subject.place / "case", self._base)
         self.views: list[View]
-        self.views, modules = _ended(Child(_views, self.subject, self.files, operation))
+        self.views, modules = told_by(Child(_views, self.subject, self.files, operation))[-1]
         preload(modules)
 
     def put_back(self) -> None:
@@ -107,7 +107,7 @@ class Case:
         for view in (line[1] for line in heard if isinstance(line, list)):
             if view not in self.views[: done + 2]:
                 self._result.found(where, [f"the same program sees {view} afterwards"[:900]])
-        found = _ended(Child(_look, self.subject, self.files))
+        found = told_by(Child(_look, self.subject, self.files))[-1]
         lines = list(found["wrong"])
         if not lines and found["view"] not in allowed:
             named = self.views.index(found["view"]) if found["view"] in self.views else "no"
@@ -126,13 +126,6 @@ def _wrong_error(told: dict[str, Any], fault: str) -> list[str]:
     if fault == FULL and told["is_write"] and not told["is_full"]:
         return [f"a full disk is told as {told['text']}"]
     return []
-
-
-def _ended(child: Child) -> Any:
-    heard = child.hear_all()
-    if child.wait() != 0:
-        raise ProcessFailed(f"a process ended with {child.status}")
-    return heard[-1]
 
 
 # -- in forks

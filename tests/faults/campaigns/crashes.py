@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.campaign import Result
+from tests.faults.campaign import Result, told_by
 from tests.faults.campaigns.calls import Case
 from tests.faults.disk.file_states import FileState, file_states
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.steps import View, look_again, message
-from tests.support.children import Child, ProcessFailed
+from tests.support.children import Child
 
 Tell = Callable[[Any], None]
 
@@ -40,12 +40,9 @@ def crash_everywhere(
         if most and len(states) > most:
             states = random.Random(seed).sample(states, most)
         looker = Child(_look_at_all, case.subject, case.files, states, case.views)
-        heard = looker.hear_all()
-        if looker.wait() != 0:
-            raise ProcessFailed(f"whoever opened the states of {operation!r} ended with {looker.status}")
+        result.found(operation, told_by(looker))
         result.cycles += len(states)
         result.acknowledged += sum(state.marks.count("done") for state in states)
-        result.found(operation, heard)
     return result
 
 
@@ -83,14 +80,8 @@ def lose_the_index(subject: Subject, *, planted: str = "") -> Result:
     """F-03: a log is written anew, as long as before and with the same end. Then a power cut leaves that, but
     none of what the index, which is never synced, was told of it."""
     result = Result(cycles=1)
-    writer = Child(_write_anew, subject)
-    (kept,) = writer.hear_all()
-    if writer.wait() != 0:
-        raise ProcessFailed(f"whoever wrote the log anew ended with {writer.status}")
-    looker = Child(_look_without_an_index, subject, Path(kept), planted)
-    result.wrong += looker.hear_all()
-    if looker.wait() != 0:
-        raise ProcessFailed(f"whoever looked ended with {looker.status}")
+    (kept,) = told_by(Child(_write_anew, subject))
+    result.wrong += told_by(Child(_look_without_an_index, subject, Path(kept), planted))
     return result
 
 

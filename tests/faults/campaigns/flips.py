@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 import clew
-from tests.faults.campaign import Result
+from tests.faults.campaign import Result, told_by
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.deep import BATCH, Deep, deep_view, fill
 from tests.faults.workload.steps import message
-from tests.support.children import Child, ProcessFailed
+from tests.support.children import Child
 
 Tell = Callable[[Any], None]
 TAILS: Sequence[bytes] = (b"\0", b"\0" * 512, b"\0" * 4096, b"garbage", b"\n", b'{"half": ', b"\xff" * 300)
@@ -34,7 +34,7 @@ class Sound:
         os.environ["XDG_CACHE_HOME"] = str(subject.place / "cache")
         self.subject.place.mkdir(parents=True)
         child = Child(_fill, self.subject, subject.place / "files", is_closed, each)
-        self.stages = msgspec.convert(_heard(child), list[Deep])
+        self.stages = msgspec.convert(told_by(child)[-1], list[Deep])
         self.sizes = {path: path.stat().st_size for path in self.subject.files()}
 
     def damage(self, path: Path, change: Callable[[bytearray], None]) -> Subject:
@@ -46,13 +46,6 @@ class Sound:
         change(content)
         victim.write_bytes(content)
         return self.subject.at(self.work)
-
-
-def _heard(child: Child) -> Any:
-    heard = child.hear_all()
-    if child.wait() != 0:
-        raise ProcessFailed(f"a process ended with {child.status}")
-    return heard[-1]
 
 
 def _fill(tell: Tell, subject: Subject, files: Path, is_closed: bool, each: bool) -> None:
@@ -117,15 +110,17 @@ def flip_bits(subject: Subject, *, samples: int, seed: int) -> Result:
     for is_closed in (True, False):
         place = subject.at(subject.place / ("closed" if is_closed else "open"))
         sound = Sound(place, is_closed=is_closed, each=not subject.is_sealed)
-        looker = Child(_flip_all, sound, samples // 2, seed)
-        for kind, where, words in looker.hear_all():
-            result.cycles += 1
-            result.saw(kind)
-            if words:
-                result.found(where, [words])
-        if looker.wait() != 0:
-            raise ProcessFailed(f"whoever flipped bits ended with {looker.status}")
+        _note(result, Child(_flip_all, sound, samples // 2, seed))
     return result
+
+
+def _note(result: Result, child: Child) -> None:
+    """What was found of each damage."""
+    for kind, where, words in told_by(child):
+        result.cycles += 1
+        result.saw(kind)
+        if words:
+            result.found(where, [words])
 
 
 def _flip_all(tell: Tell, sound: Sound, samples: int, seed: int) -> None:
@@ -153,14 +148,7 @@ def tear_tails(
     the store opens, shows all but what was torn, and goes on. `few`: one cut and one tail of each file."""
     result = Result()
     sound = Sound(subject, is_closed=False)
-    tearer = Child(_tear_all, sound, every, first % every, few, planted)
-    for kind, where, words in tearer.hear_all():
-        result.cycles += 1
-        result.saw(kind)
-        if words:
-            result.found(where, [words])
-    if tearer.wait() != 0:
-        raise ProcessFailed(f"whoever tore tails ended with {tearer.status}")
+    _note(result, Child(_tear_all, sound, every, first % every, few, planted))
     return result
 
 

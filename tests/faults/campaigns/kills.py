@@ -18,7 +18,8 @@ OPENING: Final = 5
 CALLS: Final = 2_000
 """Calls of functions by which a store is opened, about."""
 ANSWERS: Final = 24
-"""Operations on a new store that are answered before its first workers are killed: so much can be lost at least."""
+"""Operations on a new store that are answered before its first workers are killed: so much can be lost at
+least."""
 
 
 def kill_cycles(

@@ -15,7 +15,8 @@ import clew
 from clew.core.engine.host import Host
 from clew.core.log.lease import Now
 from clew.run import Heartbeat
-from tests.faults.campaign import Result
+from tests.faults.campaign import Result, told_by
+from tests.faults.crash.processes import Gate
 from tests.faults.history.checker import History, check, log_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
@@ -29,21 +30,6 @@ Tell = Callable[[Any], None]
 MOMENT: Final = 0.05
 LATER: Final = 61_000_000
 """Microseconds after which a lease of a minute is over."""
-
-
-class Gate:
-    """Lets processes that were forked behind it go all at once."""
-
-    def __init__(self) -> None:
-        self._reading, self._writing = os.pipe()
-
-    def wait(self) -> None:
-        os.close(self._writing)
-        os.read(self._reading, 1)
-
-    def open(self) -> None:
-        os.close(self._writing)
-        os.close(self._reading)
 
 
 # -- starting
@@ -148,21 +134,17 @@ def _take_over(subject: Subject, name: str, planted: str) -> list[str]:
     holder = Child(_hold, subject, name, ear, planted)
     holder.hear()
     holder.kill(signal.SIGSTOP)
-    taker = Child(_take, subject, name)
-    taken = taker.hear()
-    taker.wait()
+    taken = told_by(Child(_take, subject, name))
     holder.kill(signal.SIGCONT)
     os.write(mouth, b".")
     told = holder.hear_all()
     holder.wait()
     os.close(mouth)
     os.close(ear)
-    looker = Child(_check_fence, subject, name)
-    lines = looker.hear_all()
-    looker.wait()
-    if told != ["lease_lost"] or taken != "taken":
+    lines = told_by(Child(_check_fence, subject, name))
+    if told != ["lease_lost"] or taken != ["taken"]:
         lines.append(f"the late append of the first was answered with {told}, the second was {taken}")
-    return [str(line) for line in lines]
+    return lines
 
 
 def _hold(tell: Tell, subject: Subject, name: str, ear: int, planted: str) -> None:
@@ -215,9 +197,7 @@ def fork_with_a_store(subject: Subject, *, children: int = 4, count: int = 10) -
     ends = parent.hear_all()
     if parent.wait() or ends != [[0] * children]:
         result.found("fork", [f"the children ended with {ends}, the parent with {parent.status}"])
-    looker = Child(_look_at_forks, subject, children, count)
-    result.found("fork", [str(line) for line in looker.hear_all()])
-    looker.wait()
+    result.found("fork", told_by(Child(_look_at_forks, subject, children, count)))
     result.acknowledged = (children + 1) * count * 2
     return result
 

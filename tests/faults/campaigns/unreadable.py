@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from tests.faults.campaign import Result
+from tests.faults.campaign import Result, told_by
 from tests.faults.campaigns.calls import Case
 from tests.faults.disk.strace import traced, unreadable
 from tests.faults.plants import plant
@@ -23,13 +23,11 @@ def unreadable_files(subject: Subject, *, planted: str = "") -> Result:
     result = Result()
     case = Case(subject, "read", result, planted)
     case.put_back()
-    reader = Child(_read_each, case.subject, "")
-    whole = _by_name(reader.hear_all())
-    reader.wait()
+    whole = dict(told_by(Child(_read_each, case.subject, "")))
     for path in case.subject.files():
         case.put_back()
         with traced(_read_each, case.subject, planted, strace=unreadable(path)) as child:
-            found = _by_name(child.hear_all())
+            found = dict(child.hear_all())
         where = f"{path.relative_to(case.subject.place)} cannot be read"
         if child.status != 0:
             result.found(where, [f"the program ended with {child.status}"])
@@ -38,10 +36,6 @@ def unreadable_files(subject: Subject, *, planted: str = "") -> Result:
         if planted and result.wrong:
             break
     return result
-
-
-def _by_name(heard: list[Any]) -> dict[str, Any]:
-    return dict(heard)
 
 
 def _wrong(

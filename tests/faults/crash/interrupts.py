@@ -155,13 +155,15 @@ def interrupt_everywhere(path: str, role: str) -> dict[str, Any]:
     while True:
         number += 1
         interrupter = Interrupter(number)
-        before = [len(texts(session)), len(texts(beside))]
+        before = [session.info.messages, beside.info.messages]
         raised = play(store, interrupter)
         if interrupter.points < number:
             break
         problems = [*raised, *_problems(store, path, before)]
         if problems:
             wrong[f"{number} at {interrupter.place}"] = "; ".join(problems)
+    if broken := [*chain_of(session), *chain_of(beside)]:
+        wrong["the chains at the end"] = "; ".join(broken)
     return {"points": number - 1, "wrong": wrong}
 
 
@@ -251,13 +253,11 @@ def _problems(store: clew.Store, path: str, before: list[int]) -> list[str]:
     except clew.StoreBusyError:
         problems.append("the file is held")
     for session, had in zip((store.get("s"), store.get("beside")), before, strict=True):
-        new = texts(session)[had:]
-        if (
-            any(b != a.replace("one", "two") for a, b in zip(new[::2], new[1::2], strict=False))
-            or len(new) % 2
-        ):
+        count = session.info.messages - had
+        new = [str(each["content"]) for each in session.messages(last=count)] if count else []
+        pairs = zip(new[::2], new[1::2], strict=False)
+        if len(new) != count or count % 2 or any(b != a.replace("one", "two") for a, b in pairs):
             problems.append(f"half a batch: {new}")
-        problems += chain_of(session)
     return problems
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
 
 import clew
-from tests.faults.crash.common import chain_of, check_file, message, texts
+from tests.faults.crash.common import chain_of, message
 from tests.faults.history.checker import History, Operation, check, log_of
 from tests.support.children import Child, ProcessFailed
 
@@ -45,51 +43,6 @@ def all_at_once(function: Callable[..., None], count: int, *args: Any) -> list[l
     if any(ends):
         raise ProcessFailed(f"the processes ended with {ends}")
     return heard
-
-
-# F-21
-
-
-def open_new(tell: Tell, gate: Gate, number: int, path: str) -> None:
-    gate.wait()
-    with clew.open(path) as store:
-        store.session(f"mine-{number}").append(message(f"from {number}"))
-        store.session("ours").append(message(f"from {number}"))
-    tell("done")
-
-
-def start_together(directory: str, rounds: int, processes: int) -> list[str]:
-    """What went wrong when so many processes opened a new file at once, each round another one."""
-    wrong = []
-    alone = os.path.join(directory, "alone.db")
-    clew.open(alone).close()
-    for number in range(rounds):
-        path = Path(directory, f"round-{number}", "new.db")
-        heard = all_at_once(open_new, processes, str(path))
-        if heard != [["done"]] * processes:
-            wrong.append(f"round {number}: {heard}")
-        with clew.open(path) as store:
-            found = [texts(store.get(f"mine-{n}")) for n in range(processes)]
-            ours = sorted(texts(store.get("ours")))
-            modes = {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-            journal = path.with_name("new.db-wal").exists()
-        if found != [[f"from {n}"] for n in range(processes)] or ours != sorted(chain.from_iterable(found)):
-            wrong.append(f"round {number}: {found} {ours}")
-        if modes != {0o600} or stat.S_IMODE(path.parent.stat().st_mode) != 0o700:
-            wrong.append(f"round {number}: modes {modes}")
-        if not journal or _shape(path) != _shape(Path(alone)) or check_file(path) != "ok":
-            wrong.append(f"round {number}: {_shape(path)}, {check_file(path)}")
-    return wrong
-
-
-def _shape(path: Path) -> list[Any]:
-    """The schema, how often it was changed, and the journal mode."""
-    connection = apsw.Connection(str(path))
-    try:
-        statements = ("PRAGMA schema_version", "PRAGMA journal_mode", "SELECT sql FROM sqlite_schema")
-        return [list(connection.execute(statement)) for statement in statements]
-    finally:
-        connection.close()
 
 
 # F-22

@@ -11,8 +11,8 @@ import pytest
 import clew
 from clew.backends.sqlite import connection
 from tests.faults.crash.common import chain_of, check_file, everything, message, quick_directory
+from tests.faults.disk.file_states import FileState, file_states
 from tests.faults.disk.sqlite_log import Disk, recording
-from tests.faults.disk.sqlite_states import CrashState, crash_states
 from tests.support.effort import spread
 
 Step = Callable[[clew.Store], Any]
@@ -86,9 +86,8 @@ def play(
     return expected
 
 
-def wrong_with(state: CrashState, expected: list[dict[str, Any]], directory: Path) -> str | None:
+def wrong_with(state: FileState, expected: list[dict[str, Any]], directory: Path) -> str | None:
     """What is wrong with the store that a crash left, if anything."""
-    directory.mkdir()
     state.write_to(directory)
     path = directory / "a.db"
     try:
@@ -119,15 +118,13 @@ def losses(
     """How many states there are, and what is wrong with which of those that were looked at."""
     with recording(lying=lying) as disk:
         expected = play(base, place, steps, disk, **options)
-    count = sum(1 for _ in crash_states(disk.events, base))
-    chosen = set(spread(range(count), most))
+    states = list(enumerate(file_states(disk.events, base)))
     bad: list[str] = []
-    for number, state in enumerate(crash_states(disk.events, base)):
-        if number in chosen:
-            wrong = wrong_with(state, expected, place / f"state-{number}")
-            if wrong is not None:
-                bad.append(f"state {number} ({state.story}): {wrong}")
-    return count, bad
+    for number, state in spread(states, most):
+        wrong = wrong_with(state, expected, place / f"state-{number}")
+        if wrong is not None:
+            bad.append(f"state {number} ({state.story}): {wrong}")
+    return len(states), bad
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tests.faults.crash.processes import append_together, append_while_held, duel, start_together
+import apsw
+
+import clew
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.together import start_together
+from tests.faults.crash.processes import append_together, append_while_held, duel
+from tests.faults.subjects import SqliteSubject
 from tests.support.forks import call_in_fork
 
 
 def test_f21_eight_processes_that_open_a_new_file_at_once_all_succeed(tmp_path: Path) -> None:
     """The schema is made once, the log is on, and nobody else may read the files."""
-    assert call_in_fork(start_together, str(tmp_path), 3, 8) == []
+    result = campaign(start_together, SqliteSubject(tmp_path / "new"), rounds=3)
+
+    assert result.wrong == []
+    clew.open(tmp_path / "alone.db").close()
+    files = sorted((tmp_path / "new").glob("*/below/db/a.db"))
+    assert [shape(file) for file in files] == [shape(tmp_path / "alone.db")] * 3
+
+
+def shape(path: Path) -> list[Any]:
+    """The schema, how often it was changed, the journal mode, and whether all is well."""
+    connection = apsw.Connection(str(path))
+    try:
+        statements = ("schema_version", "journal_mode", "integrity_check")
+        found = [list(connection.execute(f"PRAGMA {statement}")) for statement in statements]
+        return [*found, list(connection.execute("SELECT sql FROM sqlite_schema"))]
+    finally:
+        connection.close()
 
 
 def test_f22_eight_processes_append_to_different_sessions_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ import msgspec
 from tests.faults.disk.file_log import FileEvent
 
 SECTOR: Final = 512
-EXHAUSTIVE: Final = 3
-SAMPLES: Final = 6
+"""What a disk writes as a whole."""
+EXHAUSTIVE: Final = 4
+"""Up to so many unsynced writes, every combination is tried; of more, a fixed choice."""
+SAMPLES: Final = 8
 
 Names: TypeAlias = dict[str, "_Inode | None"]
 """Where names lead; None: a directory."""
@@ -197,8 +199,13 @@ def _arrivals(
             {id(event): event for place, event in enumerate(pending) if place in kept},
         )
     for place, event in enumerate(pending):
+        before = {id(event): event for event in pending[:place]}
         for story, part in _torn(event):
-            yield f"write {place} of {len(pending)} {story}", {**everything, id(event): part}
+            for others in (before, everything):
+                yield (
+                    f"write {place} {story}, {len(others)} of {len(pending)} arrived",
+                    {**others, id(event): part},
+                )
 
 
 def _choices(count: int, chooser: random.Random) -> Iterator[frozenset[int]]:
@@ -209,6 +216,7 @@ def _choices(count: int, chooser: random.Random) -> Iterator[frozenset[int]]:
     for place in range(count + 1):
         yield frozenset(range(place))
     for place in range(count):
+        yield frozenset({place})
         yield frozenset(range(count)) - {place}
     for _ in range(SAMPLES):
         yield frozenset(place for place in range(count) if chooser.random() < 0.5)

@@ -6,33 +6,21 @@ import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import apsw
-import msgspec
 
-EventKind: TypeAlias = Literal["create", "write", "truncate", "sync", "delete", "mark"]
-
-
-class Event(msgspec.Struct, frozen=True):
-    """Something that the disk was told, or a mark that the workload made."""
-
-    kind: EventKind
-    file: str = ""
-    """The name without its directory; of a mark, what it says."""
-    offset: int = 0
-    """Of a write; of a truncation, the new size; of a deletion, 1 if the directory was synced."""
-    data: bytes = b""
+from tests.faults.disk.file_log import FileEvent, FileEventKind
 
 
 class Disk:
     """The record of a disk. `mark` notes what the workload did, between the writes."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[FileEvent] = []
 
     def mark(self, label: str) -> None:
-        self.events.append(Event("mark", label))
+        self.events.append(FileEvent("mark", label))
 
 
 class _RecordingVfs(apsw.VFS):
@@ -45,7 +33,9 @@ class _RecordingVfs(apsw.VFS):
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
         super().xDelete(filename, syncdir)
-        self.disk.events.append(Event("delete", os.path.basename(filename), int(syncdir)))
+        self.disk.events.append(FileEvent("remove", os.path.basename(filename)))
+        if syncdir:
+            self.disk.events.append(FileEvent("sync", "."))
 
 
 class _RecordingFile(apsw.VFSFile):
@@ -53,16 +43,16 @@ class _RecordingFile(apsw.VFSFile):
         self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int], *, lying: bool
     ) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
-        is_new = path is not None and not os.path.exists(path)
+        self._is_new = path is not None and not os.path.exists(path)
         super().__init__("unix", name, flags)
         self._disk, self._lying = disk, lying
         self._file = os.path.basename(path) if path else ""
-        if self._file and is_new:
-            disk.events.append(Event("create", self._file))
+        if self._is_new:
+            self._note("create")
 
-    def _note(self, kind: EventKind, offset: int = 0, data: bytes = b"") -> None:
+    def _note(self, kind: FileEventKind, offset: int = 0, data: bytes = b"") -> None:
         if self._file:  # files without a name are temporary: no crash matters to them
-            self._disk.events.append(Event(kind, self._file, offset, data))
+            self._disk.events.append(FileEvent(kind, self._file, offset, data))
 
     def xWrite(self, data: Any, offset: int) -> None:
         super().xWrite(data, offset)
@@ -74,8 +64,12 @@ class _RecordingFile(apsw.VFSFile):
 
     def xSync(self, flags: int) -> None:
         super().xSync(flags)
-        if not self._lying:
-            self._note("sync")
+        if self._lying:
+            return
+        self._note("sync")
+        if self._is_new:  # with the first sync of a new journal or log SQLite syncs the directory
+            self._is_new = False
+            self._disk.events.append(FileEvent("sync", "."))
 
 
 _numbers = itertools.count(1)

@@ -2,8 +2,8 @@
 
 A step is a line that the worker tells, or the begin or the end of a commit; while it opens the store, a call
 of a function. So with one thread the same number is the same instant on every machine; with several, the
-others are wherever they have come to. Steps can be counted from when so many operations were answered: then there is
-something to lose, however the threads took turns.
+others are wherever they have come to. Steps can be counted from when so many operations were answered: then
+there is something to lose, however the threads took turns.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Instant:
                 return
             self._left -= 1
             if self._left == 0:
-                if threading.current_thread().name == "clew-writer" and self._is_answered:  # then somebody is told too early: see it
+                is_early = threading.current_thread().name == "clew-writer" and self._is_answered
+                if is_early:  # somebody is told too early: see it
                     answers = self._answers
                     self._acknowledged.wait_for(lambda: self._answers > answers)
                 self._tell([NOW, ""])

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 import clew
+from tests.faults.campaign import told_by
 from tests.faults.history.checker import Record, check_whole, log_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.moves import World, standing_of
 from tests.faults.workload.worker import SHARED
-from tests.support.children import Child, ProcessFailed, preload
+from tests.support.children import Child, preload
 
 Tell = Callable[[Any], None]
 
@@ -38,11 +39,7 @@ class Found(msgspec.Struct):
 def look_at(subject: Subject, snapshots: dict[str, str], planted: str = "") -> Found:
     """Open the store in a process of its own and read everything. `snapshots`: by id, what the file
     `newest` in it says. `planted`: a bug that it has, too: some are in what reads after a crash."""
-    looker = Child(_look, subject, snapshots, planted)
-    heard = looker.hear_all()
-    if looker.wait() != 0 or not heard:
-        raise ProcessFailed(f"whoever opened the store ended with {looker.status}")
-    found = msgspec.convert(heard[-1], Found)
+    found = msgspec.convert(told_by(Child(_look, subject, snapshots, planted))[-1], Found)
     preload(found.modules)
     return found
 

@@ -59,7 +59,8 @@ class Orders(msgspec.Struct, kw_only=True):
     """The step at which it tells that it is time to be killed, and comes to rest; 0: never. If it purges, the
     steps of the thread that does so count."""
     answers_before: int = 0
-    """Steps count from when so many operations were answered. If it purges, from when it has purged and scrubbed."""
+    """Steps count from when so many operations were answered. If it purges, from when it has purged and
+    scrubbed."""
     only_commits: bool = False
     """Of the steps only the begins and ends of commits count."""
     while_opening: bool = False

@@ -13,8 +13,9 @@ from clew.files.diff import diff as module
 from clew.files.diff.diff import diff
 from clew.files.objects.store import ObjectReader
 from clew.model.files import FileDiff
-from tests.files.snapshots import Chunked, Link, Program, Tree, planted
-from tests.support.rows import each_row
+from tests.files.snapshots import planted
+from tests.files.trees import Chunked, Link, Program, Tree
+from tests.support.rows import each_named_row, each_row
 
 
 @pytest.fixture
@@ -33,6 +34,10 @@ def told(engine: Engine, old: Tree, new: Tree) -> list[tuple[str, str, str | Non
 
 def lines(*numbers: int) -> bytes:
     return b"".join(b"line %d of a long story\n" % number for number in numbers)
+
+
+LARGE = Chunked((b"\0" * 100, b"1" * 100))
+ANOTHER = [("f", "removed", None), ("g", "added", None)]
 
 
 def test_every_path_is_told_once_in_order_with_its_sizes(engine: Engine) -> None:
@@ -58,25 +63,22 @@ def test_names_that_are_no_utf_8_can_be_passed_back(engine: Engine) -> None:
     assert told(engine, {}, {name: b"x"}) == [(name, "added", None)]
 
 
-def test_a_file_that_was_moved_is_renamed(engine: Engine) -> None:
-    assert told(engine, {"a": {"f": b"content"}}, {"b": {"g": b"content"}}) == [("b/g", "renamed", "a/f")]
-
-
-def test_a_large_file_in_chunks_is_renamed_by_its_hash(engine: Engine) -> None:
-    large = Chunked((b"\0" * 100, b"1" * 100))
-    assert told(engine, {"f": large}, {"g": large}) == [("g", "renamed", "f")]
-
-
-def test_a_text_that_was_moved_and_changed_is_renamed(engine: Engine) -> None:
-    assert told(engine, {"f": lines(1, 2, 3, 4)}, {"g": lines(1, 2, 3, 9)}) == [("g", "renamed", "f")]
-    assert told(engine, {"f": lines(1, 2, 3, 4)}, {"g": lines(6, 7, 8, 9)}) == [
-        ("f", "removed", None), ("g", "added", None)
-    ]  # fmt: skip
-
-
-def test_binary_files_are_renamed_only_if_they_are_the_same(engine: Engine) -> None:
-    found = told(engine, {"f": b"\0" + lines(1, 2, 3)}, {"g": b"\0" + lines(1, 2, 4)})
-    assert [status for _, status, _ in found] == ["removed", "added"]
+@each_named_row(
+    ("old", "new", "expected"),
+    {
+        "moved": ({"a": {"f": b"content"}}, {"b": {"g": b"content"}}, [("b/g", "renamed", "a/f")]),
+        "large, in chunks, by its hash": ({"f": LARGE}, {"g": LARGE}, [("g", "renamed", "f")]),
+        "a text, moved and changed": (
+            {"f": lines(1, 2, 3, 4)}, {"g": lines(1, 2, 3, 9)}, [("g", "renamed", "f")]
+        ),
+        "a text, changed too much": ({"f": lines(1, 2, 3, 4)}, {"g": lines(6, 7, 8, 9)}, ANOTHER),
+        "no text, changed": ({"f": b"\0" + lines(1, 2, 3)}, {"g": b"\0" + lines(1, 2, 4)}, ANOTHER),
+    },
+)  # fmt: skip
+def test_a_file_that_was_moved_is_renamed_if_it_is_the_same_or_a_similar_text(
+    engine: Engine, old: Tree, new: Tree, expected: list[tuple[str, str, str | None]]
+) -> None:
+    assert told(engine, old, new) == expected
 
 
 def test_among_too_many_files_only_exact_renames_are_looked_for(

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -38,6 +39,9 @@ from clew.files.objects.store import (
     ObjectWriter,
     Overlay,
 )
+from tests.faults.crash.threads import together
+from tests.files.snapshots import put
+from tests.support.rows import each_row
 from tests.support.storage import Watched
 from tests.support.waiting import until
 
@@ -61,13 +65,6 @@ def noise(number: int, size: int) -> bytes:
     from blake3 import blake3
 
     return blake3(b"%d" % number).digest(length=size)
-
-
-def store(engine: Engine, *contents: bytes) -> list[bytes]:
-    writer = ObjectWriter(engine)
-    names = [writer.put(content) for content in contents]
-    writer.flush()
-    return names
 
 
 def add_unstored(engine: Engine, writer: ObjectWriter) -> None:
@@ -100,7 +97,7 @@ def entry(content: bytes, digest: bytes | None = None, kind: int = FILE) -> Tree
 def test_what_was_put_comes_back_byte_for_byte(engine: Engine) -> None:
     sizes = (0, 1, 100, 16_384, PACK_SIZE - 1, PACK_SIZE, PACK_SIZE + 1, 3_000_000)
     contents = [kind(size) for size in sizes for kind in (bytes, lambda size: noise(size, size))]
-    names = store(engine, *contents)
+    names = put(engine, *contents)
 
     reader = ObjectReader(engine.read)
     assert names == [object_name(content) for content in contents]
@@ -109,7 +106,7 @@ def test_what_was_put_comes_back_byte_for_byte(engine: Engine) -> None:
 
 def test_small_objects_share_packs_and_large_ones_have_their_own(engine: Engine) -> None:
     large = [noise(number, PACK_SIZE + number) for number in (1, 2)]
-    store(engine, large[0], *(noise(number, 8_000) for number in range(100)), large[1])
+    put(engine, large[0], *(noise(number, 8_000) for number in range(100)), large[1])
 
     found = packs(engine)
     assert sorted(info.size for info in found if info.objects == 1) == [len(content) for content in large]
@@ -118,17 +115,19 @@ def test_small_objects_share_packs_and_large_ones_have_their_own(engine: Engine)
     assert all(info.size <= PACK_SIZE for info in shared)
 
 
-def test_a_pack_is_compressed(engine: Engine) -> None:
-    store(engine, *(b"%d of many that are alike\n" % number * 300 for number in range(20)))
-
-    assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
-
-
-def test_the_pack_of_one_small_edit_is_compressed_too(engine: Engine) -> None:
+@each_row(
+    "contents",
+    [
+        [b"%d of many that are alike\n" % number * 300 for number in range(20)],
+        [b"a line of a small file\n" * 50],
+    ],
+)
+def test_a_pack_is_compressed_even_that_of_one_small_edit(engine: Engine, contents: list[bytes]) -> None:
     """A snapshot after one edit leaves a pack far below what is worth it for a message."""
-    store(engine, b"a line of a small file\n" * 50)
+    put(engine, *contents)
 
-    assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
+    info = packs(engine)[-1]
+    assert (info.objects, info.stored < info.size / 10) == (len(contents), True)
 
 
 def test_the_same_content_is_stored_once(engine: Engine) -> None:
@@ -149,20 +148,20 @@ def test_the_same_content_is_stored_once(engine: Engine) -> None:
 
 def test_new_objects_among_many_old_ones_share_packs(engine: Engine) -> None:
     """What is found to be there when a pack is full makes room for more."""
-    store(engine, *(noise(number, 8_000) for number in range(0, 320, 2)))
+    put(engine, *(noise(number, 8_000) for number in range(0, 320, 2)))
     before = len(packs(engine))
-    store(engine, *(noise(number, 8_000) for number in range(320)))
+    put(engine, *(noise(number, 8_000) for number in range(320)))
 
     assert [info.objects for info in packs(engine)[before:]] == [32] * 5
 
 
 def test_a_writer_knows_what_is_there_and_what_was_put(engine: Engine) -> None:
-    there = store(engine, b"there")[0]
+    there = put(engine, b"there")[0]
     writer = ObjectWriter(engine)
-    put, absent = writer.put(b"put"), object_name(b"absent")
+    added, absent = writer.put(b"put"), object_name(b"absent")
 
-    assert writer.known([there, put, absent, there]) == {there, put}
-    assert [writer.has(name) for name in (there, put, absent)] == [True, True, False]
+    assert writer.known([there, added, absent, there]) == {there, added}
+    assert [writer.has(name) for name in (there, added, absent)] == [True, True, False]
     assert writer.known([]) == set()
     assert writer.put(b"absent") == absent
     assert writer.has(absent)
@@ -170,7 +169,7 @@ def test_a_writer_knows_what_is_there_and_what_was_put(engine: Engine) -> None:
 
 def test_one_question_tells_of_many_names_and_is_not_repeated(engine: Engine) -> None:
     contents = [noise(number, 1000) for number in range(500)]
-    names = store(engine, *contents[:250])
+    names = put(engine, *contents[:250])
     names += map(object_name, contents[250:])
     count = asked(engine)
     writer = ObjectWriter(engine)
@@ -188,15 +187,11 @@ def test_many_threads_may_put(engine: Engine) -> None:
     contents = [noise(number, 500 + 97 * number % 30_000) for number in range(1500)]
     writer = ObjectWriter(engine)
 
-    def put(first: int) -> None:
+    def put_all(first: int) -> None:
         for place in range(len(contents)):
             writer.put(contents[(first + place) % len(contents)])
 
-    threads = [threading.Thread(target=put, args=(first,)) for first in range(0, 1500, 250)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together([partial(put_all, first) for first in range(0, 1500, 250)]) == []
     writer.flush()
 
     found = dict(ObjectReader(engine.read).get_many([object_name(content) for content in contents]))
@@ -206,7 +201,7 @@ def test_many_threads_may_put(engine: Engine) -> None:
 
 
 def test_p1_what_was_flushed_is_there_in_another_process_view(on_disk: Engine) -> None:
-    name = store(on_disk, b"kept")[0]
+    name = put(on_disk, b"kept")[0]
     other = SqliteBackend(cast("SqliteBackend", on_disk.backend).path, read_only=True)
 
     assert ObjectReader(other.read).get(name) == b"kept"
@@ -262,15 +257,11 @@ def test_transactions_are_bounded_whatever_the_number_of_threads(engine: Engine)
     engine.backend.write = Measured  # type: ignore[assignment, method-assign]
     writer = ObjectWriter(engine)
 
-    def put(thread: int) -> None:
+    def put_many(thread: int) -> None:
         for number in range(150):
             writer.put(noise(1000 * thread + number, 100_000))
 
-    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together([partial(put_many, number) for number in range(4)]) == []
     writer.flush()
 
     assert sum(sizes) >= 4 * 150 * 100_000
@@ -321,16 +312,6 @@ def test_flush_waits_for_other_threads_though_it_holds_something_back(engine: En
     assert sum(info.objects for info in packs(engine)) == writer.new_objects == 60
 
 
-def test_f06_what_is_held_back_needs_room_too(on_disk: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = ObjectWriter(on_disk, holds_back=True)
-    writer.put(noise(1, 1_000))
-    usage = shutil.disk_usage(".")._replace(free=64 * 1024 * 1024 + 2 * 1_000 - 1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-
-    with pytest.raises(QuotaExceededError, match="to store 1000 more"):
-        writer.flush()
-
-
 def test_f06_a_failed_write_is_told_to_every_caller(engine: Engine) -> None:
     """Else a snapshot would name objects that nobody stored."""
 
@@ -348,25 +329,27 @@ def test_f06_a_failed_write_is_told_to_every_caller(engine: Engine) -> None:
         writer.flush()
     with pytest.raises(DiskFullError):
         writer.put(b"y")
-    assert store(engine, b"x") == [object_name(b"x")]
+    assert put(engine, b"x") == [object_name(b"x")]
 
 
+@pytest.mark.parametrize(("holds_back", "size"), [(False, 1_000_000), (True, 1_000)])
 def test_f06_nothing_is_written_when_the_disk_has_little_room(
-    on_disk: Engine, monkeypatch: pytest.MonkeyPatch
+    on_disk: Engine, monkeypatch: pytest.MonkeyPatch, holds_back: bool, size: int
 ) -> None:
-    writer = ObjectWriter(on_disk)
-    writer.put(noise(1, 1_000_000))
-    needed = 64 * 1024 * 1024 + 2 * 1_000_000
+    """What is held back needs room, too."""
+    writer = ObjectWriter(on_disk, holds_back=holds_back)
+    writer.put(noise(1, size))
+    needed = 64 * 1024 * 1024 + 2 * size
     usage = shutil.disk_usage(".")._replace(free=needed - 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
 
     with pytest.raises(
-        QuotaExceededError, match=rf"^{needed - 1} bytes are free in /.*1000000 more, {needed}"
+        QuotaExceededError, match=rf"^{needed - 1} bytes are free in /.*to store {size} more, {needed}"
     ):
         writer.flush()
     assert packs(on_disk) == []
     usage = usage._replace(free=needed)
-    store(on_disk, noise(1, 1_000_000))
+    put(on_disk, noise(1, size))
     assert len(packs(on_disk)) == 1
 
 
@@ -374,7 +357,7 @@ def test_an_object_larger_than_what_is_unpacked_can_be_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest, "MAX_MESSAGE_BYTES", 50_000)
-    names = store(engine, bytes(50_001))
+    names = put(engine, bytes(50_001))
 
     assert ObjectReader(engine.read).get(names[0]) == bytes(50_001)
 
@@ -382,18 +365,8 @@ def test_an_object_larger_than_what_is_unpacked_can_be_read(
 # Reading
 
 
-def test_a_missing_object_is_named(engine: Engine) -> None:
-    name, reader = object_name(b"nowhere"), ObjectReader(engine.read)
-    there = store(engine, b"there")[0]
-
-    with pytest.raises(ObjectMissingError, match=name.hex()):
-        reader.get(name)
-    with pytest.raises(ObjectMissingError, match=name.hex()):
-        next(reader.get_many([there, name]))
-
-
 def test_what_is_on_its_way_can_be_read_beside_what_is_there(engine: Engine) -> None:
-    there, chunk = store(engine, b"there", b"chunk one")
+    there, chunk = put(engine, b"there", b"chunk one")
     writer = ObjectWriter(engine, holds_back=True)
     coming = writer.put(b"coming")
     large = writer.put(encode_chunks([Chunk(chunk, 9), Chunk(coming, 6)]))
@@ -410,9 +383,11 @@ def test_what_is_on_its_way_can_be_read_beside_what_is_there(engine: Engine) -> 
     assert packs(engine)[-1].objects == 2, "and nothing of it was stored"
 
 
-def test_what_is_neither_there_nor_on_its_way_is_named(engine: Engine) -> None:
-    there = store(engine, b"there")[0]
-    name, reader = object_name(b"nowhere"), Overlay(ObjectReader(engine.read))
+@pytest.mark.parametrize("is_overlaid", [False, True])
+def test_what_is_neither_there_nor_on_its_way_is_named(engine: Engine, is_overlaid: bool) -> None:
+    there = put(engine, b"there")[0]
+    name, plain = object_name(b"nowhere"), ObjectReader(engine.read)
+    reader = Overlay(plain) if is_overlaid else plain
 
     for read in (reader.get, lambda name: next(reader.get_many([there, name])),
                  lambda name: reader.check_there([there, name])):  # fmt: skip
@@ -443,7 +418,7 @@ def test_p7_content_that_is_not_what_its_name_says_is_never_returned(engine: Eng
 
 @pytest.mark.parametrize("column", ["content", "codec", "size", "checksum"])
 def test_p7_a_damaged_pack_names_the_object_that_needs_it(on_disk: Engine, column: str) -> None:
-    names = store(on_disk, b"content " * 10_000, b"x")
+    names = put(on_disk, b"content " * 10_000, b"x")
     path = cast("SqliteBackend", on_disk.backend).path
     changed = (
         "CAST(replace(CAST(content AS TEXT), 'c', 'd') AS BLOB)" if column == "content" else f"{column} + 1"
@@ -458,7 +433,7 @@ def test_p7_a_damaged_pack_names_the_object_that_needs_it(on_disk: Engine, colum
 
 
 def test_many_objects_are_read_with_each_pack_once(engine: Engine) -> None:
-    names = store(engine, *(noise(number, 8_000) for number in range(2000)))
+    names = put(engine, *(noise(number, 8_000) for number in range(2000)))
     assert sum(info.size for info in packs(engine)) > CACHED
     count = asked(engine)
     wanted = names[::-3]
@@ -469,7 +444,7 @@ def test_many_objects_are_read_with_each_pack_once(engine: Engine) -> None:
 
 
 def test_packs_that_were_read_are_kept_as_long_as_there_is_room(engine: Engine) -> None:
-    names = store(engine, *(noise(number, 1024 * 1024) for number in range(9)))
+    names = put(engine, *(noise(number, 1024 * 1024) for number in range(9)))
     count, reader = asked(engine), ObjectReader(engine.read)
     for _ in range(2):
         for name in names[:8]:
@@ -485,7 +460,7 @@ def test_packs_that_were_read_are_kept_as_long_as_there_is_room(engine: Engine) 
 def test_an_object_that_is_moved_meanwhile_is_found(engine: Engine) -> None:
     """As gc does when it rewrites a pack between the two questions of a reader."""
     contents = [b"one", b"two"]
-    names = store(engine, *contents)
+    names = put(engine, *contents)
     backend, moves = engine.backend, Counter[str]()
 
     def move(name: str, args: tuple[Any, ...]) -> None:
@@ -503,7 +478,7 @@ def test_an_object_that_is_moved_meanwhile_is_found(engine: Engine) -> None:
 
 
 def test_an_object_whose_pack_is_lost_is_missing(engine: Engine) -> None:
-    name = store(engine, b"lost")[0]
+    name = put(engine, b"lost")[0]
 
     class Lossy:
         def __init__(self, reader: Reader) -> None:
@@ -522,7 +497,7 @@ def test_an_object_whose_pack_is_lost_is_missing(engine: Engine) -> None:
 
 def test_a_directory_is_read_as_its_entries(engine: Engine) -> None:
     entries = [entry(b"x"), TreeEntry(b"z", LINK, object_name(b"y"), 1)]
-    good, bad = store(engine, encode_directory(entries), b"clewdir1 no more")
+    good, bad = put(engine, encode_directory(entries), b"clewdir1 no more")
     reader = ObjectReader(engine.read)
 
     assert reader.directory(good) == entries
@@ -533,10 +508,10 @@ def test_a_directory_is_read_as_its_entries(engine: Engine) -> None:
 def test_a_file_is_read_chunk_by_chunk(engine: Engine) -> None:
     chunks = [noise(number, 300_000) for number in range(3)]
     whole = b"".join(chunks)
-    names = store(engine, *chunks)
+    names = put(engine, *chunks)
     pairs = zip(names, chunks, strict=True)
-    listed = store(engine, encode_chunks([Chunk(name, len(chunk)) for name, chunk in pairs]))[0]
-    plain = store(engine, whole)[0]
+    listed = put(engine, encode_chunks([Chunk(name, len(chunk)) for name, chunk in pairs]))[0]
+    plain = put(engine, whole)[0]
     reader = ObjectReader(engine.read)
 
     assert list(reader.pieces(entry(whole, listed, FILE | CHUNKED))) == chunks
@@ -548,8 +523,8 @@ def test_a_file_is_read_chunk_by_chunk(engine: Engine) -> None:
 def test_a_file_of_another_size_than_its_directory_says_is_refused(
     engine: Engine, kind: int, size: int
 ) -> None:
-    plain = store(engine, b"12345")[0]
-    name = store(engine, encode_chunks([Chunk(plain, 5)]))[0] if kind & CHUNKED else plain
+    plain = put(engine, b"12345")[0]
+    name = put(engine, encode_chunks([Chunk(plain, 5)]))[0] if kind & CHUNKED else plain
 
     with pytest.raises(CorruptError, match=f"b'file' has 5 bytes in the store; its directory says {size}"):
         list(ObjectReader(engine.read).pieces(TreeEntry(b"file", kind, name, size)))
@@ -557,7 +532,7 @@ def test_a_file_of_another_size_than_its_directory_says_is_refused(
 
 def test_a_file_with_a_missing_chunk_names_it(engine: Engine) -> None:
     lost = object_name(b"lost")
-    listed, wrong = store(engine, encode_chunks([Chunk(lost, 4)]), b"no list")
+    listed, wrong = put(engine, encode_chunks([Chunk(lost, 4)]), b"no list")
     reader = ObjectReader(engine.read)
 
     with pytest.raises(ObjectMissingError, match=lost.hex()):

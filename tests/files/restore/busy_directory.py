@@ -6,12 +6,10 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
-
-from tests.files.trees import File, Link, Tree
 
 CALLS = (
     "open", "stat", "lstat", "fstat", "scandir", "listdir", "readlink", "mkdir", "rmdir", "unlink", "rename",
@@ -19,6 +17,19 @@ CALLS = (
 )  # fmt: skip
 UNIT = 16
 OUTSIDE = b"OUTSIDE!"
+
+
+@contextmanager
+def calls_replaced(instead: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Put something in the place of each call to the file system."""
+    real = {name: getattr(os, name) for name in CALLS}
+    for name, call in real.items():
+        setattr(os, name, instead(name, call))
+    try:
+        yield
+    finally:
+        for name, call in real.items():
+            setattr(os, name, call)
 
 
 class Ambush:
@@ -30,20 +41,9 @@ class Ambush:
         self._when = when
         self._act = act
         self._follows_links = follows_links
-        self._real = {name: getattr(os, name) for name in CALLS}
 
-    @contextmanager
-    def laid(self) -> Iterator[None]:
-        for name in CALLS:
-            setattr(os, name, self._instead(name, self._real[name]))
-        try:
-            yield
-        finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        for name, real in self._real.items():
-            setattr(os, name, real)
+    def laid(self) -> AbstractContextManager[None]:
+        return calls_replaced(self._instead)
 
     def _instead(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **more: Any) -> Any:
@@ -90,17 +90,6 @@ def is_mixed(found: bytes) -> bool:
     return found != found[:UNIT] * (len(found) // UNIT)
 
 
-def files_of(tree: Tree, at: bytes = b"") -> dict[bytes, bytes]:
-    """The content of every file of a tree, by its path."""
-    found: dict[bytes, bytes] = {}
-    for name, node in tree.items():
-        if isinstance(node, File):
-            found[at + name] = node.content
-        elif isinstance(node, Mapping) and not isinstance(node, Link):
-            found |= files_of(node, at + name + b"/")
-    return found
-
-
 class Storm:
     """Rewrites, renames, deletes and swaps below a directory, before one of four calls to the file system."""
 
@@ -111,24 +100,22 @@ class Storm:
         self._largest = largest
         self._lock = threading.RLock()
         self._is_at_it = False
-        self._real = {name: getattr(os, name) for name in CALLS}
+        self._calls = calls_replaced(self._instead)
         self._actions = [
             self._rewrite, self._rewrite, self._replace, self._rename, self._delete, self._swap_folder,
             self._swap_file, self._grow, self._make_fifo,
         ]  # fmt: skip
 
     def __enter__(self) -> Storm:
-        for name, real in self._real.items():
-            setattr(os, name, self._instead(real))
+        self._calls.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name, real in self._real.items():
-            setattr(os, name, real)
+        self._calls.__exit__(None, None, None)
         for name in ("swap/e", "swap"):
             swap_back(self._root / name)
 
-    def _instead(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def _instead(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **more: Any) -> Any:
             with self._lock:
                 if not self._is_at_it and self._random.random() < 0.25:

@@ -14,6 +14,7 @@ import msgspec
 
 import clew
 from tests.backends.sqlite.failing_calls import count_calls
+from tests.faults.campaign import told_by
 from tests.faults.crash.common import check_file, quick_directory
 from tests.faults.disk.strace import traced
 from tests.files.playground import House, cache_in, copy, kept, state
@@ -91,10 +92,7 @@ def scene(what: str, *, threads: bool = False) -> Iterator[Scene]:
 
 def ended(child: Child) -> Any:
     """What it said last, if it ended well."""
-    heard = child.hear_all()
-    if child.wait() != 0:
-        raise ProcessFailed(f"a process ended with {child.status}")
-    return heard[-1]
+    return told_by(child)[-1]
 
 
 # -- recovering

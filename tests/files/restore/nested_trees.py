@@ -6,26 +6,18 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from clew.backends.contract import Transaction
 from clew.backends.memory import MemoryBackend
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
 from clew.core.runs.access import Access
+from clew.files import journal
 from clew.files.journal import HeadMove
 from clew.files.objects.format import (
-    CHUNKED,
-    EXECUTABLE,
-    FILE,
-    FOLDER,
-    LINK,
-    Chunk,
     Directory,
     GetDirectories,
-    TreeEntry,
-    encode_chunks,
-    encode_directory,
     object_name,
 )
 from clew.files.objects.store import ObjectReader, ObjectWriter
@@ -39,43 +31,14 @@ from clew.files.roots import OwnWork
 from clew.files.snapshot.take import SnapshotTaker
 from clew.model import Head
 from clew.model.files import KeptReason, OnConflict, RestoreReport
+from tests.files.trees import Link, Program, encode, on_disk
 
 CHUNK = 1000
 """Files of at least this size are stored in chunks here."""
 
 
-class Link(NamedTuple):
-    to: bytes
-
-
-class Program(NamedTuple):
-    content: bytes
-
-
 Tree: TypeAlias = dict[bytes, Any]
 """Names lead to contents (bytes), programs, links, or trees."""
-
-
-def encode(tree: Tree, put: Callable[[bytes], bytes]) -> TreeEntry:
-    """Put a tree; its entry."""
-    entries = [_encode_one(name, what, put) for name, what in tree.items()]
-    content = encode_directory(entries)
-    return TreeEntry(b"", FOLDER, put(content), len(content))
-
-
-def _encode_one(name: bytes, what: Any, put: Callable[[bytes], bytes]) -> TreeEntry:
-    if isinstance(what, dict):
-        entry = encode(what, put)
-        return TreeEntry(name, FOLDER, entry.digest, entry.size)
-    if isinstance(what, Link):
-        return TreeEntry(name, LINK, put(what.to), len(what.to))
-    kind = EXECUTABLE if isinstance(what, Program) else FILE
-    content: bytes = what.content if isinstance(what, Program) else what
-    if len(content) < CHUNK:
-        return TreeEntry(name, kind, put(content), len(content))
-    pieces = [content[at : at + CHUNK] for at in range(0, len(content), CHUNK)]
-    chunks = encode_chunks([Chunk(put(piece), len(piece)) for piece in pieces])
-    return TreeEntry(name, kind | CHUNKED, put(chunks), len(content))
 
 
 def in_memory(*trees: Tree) -> tuple[list[bytes], GetDirectories]:
@@ -87,25 +50,11 @@ def in_memory(*trees: Tree) -> tuple[list[bytes], GetDirectories]:
         objects[name] = content
         return name
 
-    return [encode(tree, put).digest for tree in trees], reading(objects)
+    return [encode(tree, put, chunk=CHUNK).digest for tree in trees], reading(objects)
 
 
 def reading(objects: Mapping[bytes, bytes]) -> GetDirectories:
     return lambda names: {name: Directory(objects[name]) for name in names}
-
-
-def write(root: Path, tree: Tree) -> None:
-    """Make a tree on disk, beside what is there."""
-    root.mkdir(exist_ok=True, parents=True)
-    for name, what in tree.items():
-        path = root / os.fsdecode(name)
-        if isinstance(what, dict):
-            write(path, what)
-        elif isinstance(what, Link):
-            path.symlink_to(os.fsdecode(what.to))
-        else:
-            path.write_bytes(what.content if isinstance(what, Program) else what)
-            path.chmod(0o755 if isinstance(what, Program) else 0o644)
 
 
 def read(root: Path, ignored: Collection[bytes] = (), also: Collection[bytes] = (), at: bytes = b"") -> Tree:
@@ -191,7 +140,7 @@ class Workshop:
 
     def put(self, tree: Tree) -> bytes:
         writer = ObjectWriter(self.engine)
-        name = encode(tree, writer.put).digest
+        name = encode(tree, writer.put, chunk=CHUNK).digest
         writer.flush()
         return name
 
@@ -246,17 +195,13 @@ class Workshop:
     def roll_back(self, id: str) -> RestoreReport:
         return roll_back(self.tools(), id).report
 
+    def pending(self) -> list[journal.Restore]:
+        with self.engine.read() as reader:
+            return journal.pending(reader)
+
     def state(self) -> Tree:
-        return read(self.root)
+        return on_disk(self.root)
 
 
 def paths_kept(report: RestoreReport) -> tuple[str, ...]:
     return tuple(kept.path for kept in report.kept)
-
-
-def leaves(tree: Tree, at: bytes = b"") -> dict[bytes, Any]:
-    """Paths of all that is no directory."""
-    found: dict[bytes, Any] = {}
-    for name, what in tree.items():
-        found |= leaves(what, at + name + b"/") if isinstance(what, dict) else {at + name: what}
-    return found

@@ -11,7 +11,7 @@ import pytest
 import clew
 from clew.core.disk import DIRECTORY_FLAGS, FILE_FLAGS
 from clew.errors import CorruptError, DiskFullError, InvalidError
-from clew.files import journal, records
+from clew.files import journal
 from clew.files.diff.diff import diff
 from clew.files.objects import format
 from clew.files.objects.format import (
@@ -26,32 +26,25 @@ from clew.files.objects.format import (
     encode_directory,
     object_name,
 )
-from clew.files.objects.store import ObjectWriter
 from clew.files.restore import root
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
-from tests.files.snapshots import snapshot_of
+from tests.files.restore.nested_trees import Tree, Workshop, paths_kept
+from tests.files.snapshots import put, recorded
+from tests.files.trees import Link, Program, build, on_disk
 
 OUTSIDE: Tree = {b"a": b"outside", b"known": b"outside", b"e": {b"b": b"outside"}}
 
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    write(tmp_path / "outside", OUTSIDE)
+    build(tmp_path / "outside", OUTSIDE)
     return tmp_path / "outside"
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Workshop:
     return Workshop(tmp_path / "root")
-
-
-def put_objects(shop: Workshop, *contents: bytes) -> None:
-    writer = ObjectWriter(shop.engine)
-    for content in contents:
-        writer.put(content)
-    writer.flush()
 
 
 def tampered(*names: bytes, kind: int = FILE, content: bytes = b"evil") -> bytes:
@@ -81,12 +74,12 @@ def tampered(*names: bytes, kind: int = FILE, content: bytes = b"evil") -> bytes
 def test_s01_a_tree_with_names_that_lead_elsewhere_is_refused_before_anything_is_touched(
     shop: Workshop, names: list[bytes], depth: int
 ) -> None:
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
     content = tampered(*names)
-    put_objects(shop, b"evil", content)
+    put(shop.engine, b"evil", content)
     for _ in range(depth):
         content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
-        put_objects(shop, content)
+        put(shop.engine, content)
 
     with pytest.raises(CorruptError):
         shop.restore_tree(object_name(content))
@@ -109,7 +102,7 @@ def test_s01_an_object_that_is_not_what_its_directory_says_makes_no_file(
     shop: Workshop, kind: int, content: bytes
 ) -> None:
     tree = tampered(b"a", kind=kind, content=content)
-    put_objects(shop, content, tree)
+    put(shop.engine, content, tree)
 
     try:
         report = shop.restore_tree(object_name(tree))
@@ -123,7 +116,7 @@ def test_s01_an_object_that_is_not_what_its_directory_says_makes_no_file(
 
 def test_s08_a_file_with_a_false_size_is_not_written(shop: Workshop) -> None:
     tree = encode_directory([TreeEntry(b"a", FILE, object_name(b"evil"), 999)])
-    put_objects(shop, b"evil", tree)
+    put(shop.engine, b"evil", tree)
 
     report = shop.restore_tree(object_name(tree))
 
@@ -143,24 +136,24 @@ def test_s07_a_symlink_in_the_way_is_replaced_itself_and_what_it_leads_to_stays(
     shop: Workshop, outside: Path
 ) -> None:
     now = {b"d": Link(os.fsencode(outside)), b"a": Link(os.fsencode(outside / "a"))}
-    write(shop.root, now)
+    build(shop.root, now)
 
     shop.restore({b"d": {b"a": b"1"}, b"a": b"2"}, now)
 
     assert shop.state() == {b"d": {b"a": b"1"}, b"a": b"2"}
-    assert read(outside) == OUTSIDE
+    assert on_disk(outside) == OUTSIDE
 
 
 def test_s08_a_link_of_the_snapshot_is_not_written_through(shop: Workshop, outside: Path) -> None:
     first = {b"d": Link(os.fsencode(outside))}
-    write(shop.root, first)
+    build(shop.root, first)
 
     kept = shop.restore({b"d": {b"a": b"evil"}}, None, on_conflict="keep")
     partly = shop.restore({b"d": {b"a": b"evil"}}, first, paths=["d/a"])
 
     assert paths_kept(kept) == paths_kept(partly) == ("d",)
     assert shop.state() == first
-    assert read(outside) == OUTSIDE
+    assert on_disk(outside) == OUTSIDE
 
 
 def test_no_flag_that_would_follow_a_link_is_used() -> None:
@@ -176,7 +169,7 @@ def test_no_flag_that_would_follow_a_link_is_used() -> None:
 @pytest.mark.parametrize("special", [stat.S_ISUID, stat.S_ISGID, stat.S_ISVTX])
 def test_s50_no_special_bit_is_brought_back(shop: Workshop, special: int) -> None:
     """Neither of a file nor of a directory, by a restore or by taking one back."""
-    write(shop.root, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
+    build(shop.root, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
     for name, mode in (("run", 0o751), ("d", 0o775)):
         (shop.root / name).chmod(mode | special)
     report = shop.restore({b"run": b"new"}, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
@@ -207,11 +200,11 @@ HUGE = 10 * 1000**4
 def bomb(shop: Workshop, depth: int, leaf: bytes = b"x", size: int = 1) -> bytes:
     """A tree with 2 ** depth files, in as many objects as it is deep."""
     content = encode_directory([TreeEntry(b"f", FILE, object_name(leaf), size)])
-    put_objects(shop, leaf, content)
+    put(shop.engine, leaf, content)
     for _ in range(depth):
         inner = object_name(content)
         content = encode_directory([TreeEntry(name, FOLDER, inner, len(content)) for name in (b"a", b"b")])
-        put_objects(shop, content)
+        put(shop.engine, content)
     return object_name(content)
 
 
@@ -219,7 +212,7 @@ def chunked(shop: Workshop, chunks: list[Chunk], size: int) -> bytes:
     """A tree with one file of these chunks."""
     content = encode_chunks(chunks)
     tree = encode_directory([TreeEntry(b"a", FILE | CHUNKED, object_name(content), size)])
-    put_objects(shop, ZEROS, content, tree)
+    put(shop.engine, ZEROS, content, tree)
     return object_name(tree)
 
 
@@ -227,7 +220,7 @@ def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anythi
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(format, "MOST_PATHS", 10_000)
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
 
     with pytest.raises(CorruptError, match="no snapshot that Clew took is so large"):
         shop.restore_tree(bomb(shop, 200))
@@ -249,7 +242,7 @@ def test_s56_a_tree_whose_paths_are_too_long_together_is_refused(
     content = encode_directory([])
     for _ in range(1000):
         content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
-        put_objects(shop, content)
+        put(shop.engine, content)
     with pytest.raises(CorruptError, match="so large"):
         shop.restore_tree(object_name(content))
 
@@ -270,7 +263,7 @@ def test_s56_verify_and_gc_of_such_a_tree_end(shop: Workshop) -> None:
     """Each directory is looked at once; of what is missing a few paths are told, not all of them."""
     tree = bomb(shop, 200)
     engine = shop.engine
-    engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
+    recorded(engine, tree)
     assert verify(engine).problems == ()
     gc(engine)
     engine.run(lambda tx: tx.drop_objects([object_name(b"x")]))
@@ -284,7 +277,7 @@ def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_
     shop: Workshop, size: int
 ) -> None:
     """A list of chunks that names one of them again and again, honest about how long that is."""
-    write(shop.root, {b"mine": b"1"})
+    build(shop.root, {b"mine": b"1"})
     tree = chunked(shop, [Chunk(object_name(ZEROS), size)], size)
 
     with pytest.raises(DiskFullError, match="bytes are free"):
@@ -296,7 +289,7 @@ def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_
 
 def test_a_restore_may_replace_more_than_is_free(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes makes room for what comes."""
-    write(shop.root, {b"a": b"1" * 900})
+    build(shop.root, {b"a": b"1" * 900})
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result([1] * 9 + [255]))
     report = shop.restore({b"a": b"2" * 900}, {b"a": b"1" * 900})
     assert report.failed == ()
@@ -326,7 +319,7 @@ def test_s56_a_file_whose_chunks_are_not_as_long_as_it_says_is_not_written(
 
 def test_s56_nothing_is_read_of_a_file_that_is_longer_than_it_says(shop: Workshop) -> None:
     chunks = [Chunk(object_name(ZEROS), 1000)] * 1000
-    put_objects(shop, ZEROS, encode_chunks(chunks))
+    put(shop.engine, ZEROS, encode_chunks(chunks))
     entry = TreeEntry(b"a", FILE | CHUNKED, object_name(encode_chunks(chunks)), 10)
     with pytest.raises(CorruptError, match="its directory says 10"):
         next(shop.reader.pieces(entry))
@@ -336,8 +329,7 @@ def test_s56_a_file_that_is_too_long_for_memory_is_not_read(tmp_path: Path) -> N
     with clew.open(tmp_path / "store.db") as store:
         shop = Workshop(tmp_path / "root", store._engine)
         tree = chunked(shop, [Chunk(object_name(ZEROS), HUGE)], HUGE)
-        store._engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
-        (snapshot,) = store.snapshots()
+        snapshot = recorded(store._engine, tree)
         with pytest.raises(InvalidError, match="10,000,000,000,000 bytes, more than max_bytes"):
             store.read_file(snapshot, "a")
         (told,) = store.diff(snapshot, store.snapshot(_made(tmp_path / "empty")), text=True)

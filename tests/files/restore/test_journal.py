@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.engine import Engine
 from clew.core.log.lease import Holder
@@ -22,7 +21,8 @@ from clew.files.journal import Restore
 from clew.files.restore.apply import Applier
 from clew.files.upkeep.needs import SAFETY_AGE, drop_unneeded
 from clew.files.upkeep.verify import verify
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, write
+from tests.files.restore.nested_trees import Tree, Workshop
+from tests.files.trees import Link, Program, build
 from tests.support.effort import usually
 
 BEFORE: Tree = {
@@ -119,7 +119,7 @@ def _checked(reaper: Reaper, real: Any, *, is_close: bool = False) -> Any:
 
 def make_shop(root: Path) -> Workshop:
     shop = Workshop(root)
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
     (shop.root / "secret").chmod(0o600)
     (shop.root / "d").chmod(0o700)
     return shop
@@ -138,11 +138,6 @@ def move_head(tx: Transaction) -> None:
 def head(shop: Workshop) -> bytes | None:
     with shop.engine.read() as reader:
         return reader.get_record(STORE_WIDE, "var", "head")
-
-
-def pending(shop: Workshop) -> list[Restore]:
-    with shop.engine.read() as reader:
-        return journal.pending(reader)
 
 
 def check_before(shop: Workshop) -> None:
@@ -166,7 +161,7 @@ def test_f43_a_restore_killed_before_any_call_is_finished_or_rolled_back_exactly
         at += 1
         shop = make_shop(tmp_path / f"root-{at}")
         reaper = kill_restore(shop, at)
-        left = pending(shop)
+        left = shop.pending()
         cut_off += len(left)
         if not reaper.is_dead:
             break
@@ -178,7 +173,7 @@ def test_f43_a_restore_killed_before_any_call_is_finished_or_rolled_back_exactly
         else:
             assert shop.roll_back(left[0].id).failed == ()
             check_before(shop)
-        assert pending(shop) == []
+        assert shop.pending() == []
     check_after(shop)
     assert cut_off > 60
 
@@ -190,73 +185,26 @@ def test_f43_a_recovery_that_is_killed_itself_can_be_repeated_either_way(tmp_pat
         at += 1
         shop = make_shop(tmp_path / f"root-{at}")
         kill_restore(shop, first)
-        [left] = pending(shop)
+        [left] = shop.pending()
         with killing(shop, at) as reaper:
             shop.finish(left.id, finishing=move_head)
         if not reaper.is_dead:
             break
-        if pending(shop):
+        if shop.pending():
             with killing(shop, max(1, 60 - at)):
                 shop.roll_back(left.id)
-        if pending(shop):
+        if shop.pending():
             shop.roll_back(left.id)
         check_before(shop) if head(shop) is None else check_after(shop)
-        assert pending(shop) == []
+        assert shop.pending() == []
     check_after(shop)
     assert at > 20
-
-
-def test_f43_a_process_killed_half_way_leaves_a_store_that_another_one_recovers_from(tmp_path: Path) -> None:
-    outcomes = set[str]()
-    for at in range(30, 150, 12):
-        place = tmp_path / str(at)
-        place.mkdir()
-        child = os.fork()
-        if child == 0:
-            _restore_and_die(place, at)
-        os.waitpid(child, 0)
-        with clew.open(place / "a.db") as store:
-            shop = Workshop(place / "root", store._engine)
-            left = pending(shop)
-            for record in left:
-                shop.finish(record.id, finishing=move_head)
-            outcomes.add("finished" if left else "whole" if head(shop) else "untouched")
-            if head(shop):
-                check_after(shop)
-            else:
-                check_before(shop)
-    assert "finished" in outcomes
-
-
-def _restore_and_die(place: Path, at: int) -> None:
-    """In a child: ends without any cleaning up."""
-    try:
-        store = clew.open(place / "a.db")
-        shop = make_shop(place / "root")
-        shop = Workshop(shop.root, store._engine)
-        reaper = Reaper()
-        reaper.at = at
-
-        def die(real: Any) -> Any:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                reaper.count += 1
-                if reaper.count >= reaper.at:
-                    os._exit(9)
-                return real(*args, **kwargs)
-
-            return call
-
-        for name in CHANGING:
-            setattr(os, name, die(getattr(os, name)))
-        shop.restore(TARGET, LAST, finishing=move_head, **CLEARING)
-    finally:
-        os._exit(1)
 
 
 def test_a_user_who_works_on_a_path_before_the_recovery_keeps_the_work(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, _call_of_first_rename(tmp_path))
-    [left] = pending(shop)
+    [left] = shop.pending()
     (shop.root / "large").write_bytes(b"fresh work")
 
     report = shop.finish(left.id)
@@ -274,14 +222,14 @@ def _call_of_first_rename(tmp_path: Path) -> int:
         at += 1
         shop = make_shop(tmp_path / f"probe-{at}")
         kill_restore(shop, at)
-        if pending(shop):
+        if shop.pending():
             return at
 
 
 def test_a_restore_is_refused_while_another_one_of_the_same_place_is_not_over(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
-    [left] = pending(shop)
+    [left] = shop.pending()
 
     for root in (tmp_path / "root", tmp_path / "root" / "d2", tmp_path):
         with pytest.raises(ConflictError, match=left.id):
@@ -295,7 +243,7 @@ def test_a_restore_is_refused_while_another_one_of_the_same_place_is_not_over(tm
 def test_a_restore_that_another_process_carries_out_can_not_be_taken_over(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
-    [left] = pending(shop)
+    [left] = shop.pending()
     parent = Engine(shop.engine.backend).host.me
     alive = Holder(parent.boot, parent.namespace, 1, _start_of(1))
     set_holder(shop, left, alive)
@@ -324,7 +272,7 @@ def test_a_restore_that_a_thread_of_this_process_carries_out_can_not_be_taken_ov
     refused: list[str] = []
 
     def on_progress(_: object) -> None:
-        [left] = pending(shop)
+        [left] = shop.pending()
         with pytest.raises(ConflictError, match="being carried out"):
             shop.roll_back(left.id)
         refused.append(left.id)
@@ -344,22 +292,7 @@ def test_a_restore_that_is_over_is_not_pending_and_can_not_be_finished_again(tmp
         shop.finish(id)
     with pytest.raises(NotFoundError, match="'none'"):
         shop.roll_back("none")
-    assert pending(shop) == []
-
-
-def test_the_journal_knows_all_that_a_recovery_and_an_undo_need(tmp_path: Path) -> None:
-    shop = make_shop(tmp_path / "root")
-    kill_restore(shop, 60)
-
-    [left] = pending(shop)
-
-    assert left.root == os.fsencode(tmp_path / "root")
-    assert left.target == shop.put(TARGET)
-    assert left.last == shop.put(LAST)
-    assert left.now == shop.put(BEFORE)
-    assert (left.snapshot, left.safety, left.paths) == ("snapshot-1", "safety-1", None)
-    assert (left.overwrite, left.clears, left.blocked) == (True, True, (b"spared",))
-    assert left.modes == {b"secret": 0o600, b"d": 0o700}
+    assert shop.pending() == []
 
 
 def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> None:
@@ -377,7 +310,7 @@ def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> 
 
     with shop.engine.read() as reader, pytest.raises(NotFoundError, match=report.id or ""):
         journal.get(reader, report.id or "")
-    assert len(pending(shop)) == 1
+    assert len(shop.pending()) == 1
 
 
 def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
@@ -392,11 +325,11 @@ def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
 def test_p6_a_damaged_journal_hides_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Workshop(tmp_path / "root")
     shop.engine.run(lambda tx: tx.put_record(STORE_WIDE, "restore", "0", b"\xc1"))
-    write(shop.root, {b"a": b"1"})
+    build(shop.root, {b"a": b"1"})
     monkeypatch.setattr(Applier, "run", _fail)
     with pytest.raises(RestoreFailedError):
         shop.restore({b"a": b"2"}, {b"a": b"1"})
-    assert len(pending(shop)) == 1
+    assert len(shop.pending()) == 1
 
 
 def _fail(applier: Applier) -> None:

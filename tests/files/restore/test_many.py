@@ -13,11 +13,11 @@ import pytest
 
 from clew.core import disk
 from clew.errors import RestoreFailedError
-from clew.files import journal
 from clew.files.objects.store import directories_of
 from clew.files.restore.plan import make_plan
 from clew.files.restore.root import Nearby, Root
-from tests.files.restore.nested_trees import Link, Tree, Workshop, write
+from tests.files.restore.nested_trees import Tree, Workshop
+from tests.files.trees import Link, build
 
 BEFORE: Tree = {b"d%d" % n: {b"f%d" % m: b"old %d" % m for m in range(10)} for n in range(6)}
 TARGET: Tree = {b"d%d" % n: {b"f%d" % m: b"new %d/%d" % (n, m) for m in range(12)} for n in range(6)}
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="restores need POSIX"
 @pytest.fixture
 def shop(tmp_path: Path) -> Workshop:
     shop = Workshop(tmp_path / "root")
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
     return shop
 
 
@@ -66,7 +66,7 @@ def test_f43_where_all_can_not_be_synced_at_once_each_file_is_before_it_gets_its
 ) -> None:
     shop = Workshop(tmp_path / "root")
     target: Tree = {b"f%d" % n: b"%d" % n for n in range(count)}
-    write(shop.root, dict.fromkeys(target, b"before"))
+    build(shop.root, dict.fromkeys(target, b"before"))
     synced: set[int] = set()
     named: list[int] = []
     really_sync, really_rename = os.fsync, os.rename
@@ -117,7 +117,7 @@ def test_s08_a_directory_swapped_for_a_symlink_while_many_are_made_durable_leads
     shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = tmp_path / "outside"
-    write(outside, BEFORE[b"d1"])
+    build(outside, BEFORE[b"d1"])
 
     def swap() -> None:
         (shop.root / "d1").rename(tmp_path / "moved")
@@ -147,8 +147,7 @@ def test_f06_a_disk_that_fails_to_make_many_durable_changes_nothing_and_the_rest
 
     assert shop.finish(report.id).failed == ()
     assert shop.state() == TARGET
-    with shop.engine.read() as reader:
-        assert journal.pending(reader) == []
+    assert shop.pending() == []
 
 
 @pytest.mark.parametrize("is_changed", [False, True])

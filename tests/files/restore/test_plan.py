@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from clew.files.objects.format import FOLDER, TreeEntry, encode_directory, find_entry, object_name
 from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan, reverse
-from tests.files.restore.nested_trees import Link, Program, Tree, in_memory, leaves, reading
+from tests.files.restore.nested_trees import Tree, in_memory, reading
+from tests.files.trees import Link, Program, leaves
 from tests.support.rows import each_row
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.errors import (
@@ -19,16 +18,14 @@ from clew.errors import (
     DiskFullError,
     InvalidError,
     ObjectMissingError,
-    RestoreConflictError,
-    RestoreFailedError,
     RootRefusedError,
 )
-from clew.files import journal
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
-from clew.model.files import FileProgress, KeptFile
+from clew.model.files import FileProgress
 from tests.faults.requirements import NOBODY, mounted, needs_root
-from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
+from tests.files.restore.nested_trees import Tree, Workshop, paths_kept
+from tests.files.trees import Link, Program, build, trees
 
 BEFORE: Tree = {
     b"same": b"same",
@@ -61,7 +58,7 @@ def shop(tmp_path: Path) -> Workshop:
 
 
 def test_a_directory_becomes_what_the_snapshot_says_and_the_report_names_every_path(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     report = shop.restore(TARGET, BEFORE)
 
@@ -94,26 +91,10 @@ def test_a_directory_becomes_what_the_snapshot_says_and_the_report_names_every_p
     assert (report.snapshot, report.safety, report.dry_run) == ("snapshot-1", "safety-1", False)
 
 
-def test_p13_a_restore_can_be_undone_by_restoring_its_safety_snapshot(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
-    (shop.root / "added").chmod(0o600)
-    (shop.root / "d").chmod(0o750)
-    report = shop.restore(TARGET, BEFORE)
-    with shop.engine.read() as reader:
-        record = journal.get(reader, report.id or "")
-
-    undone = shop.restore(BEFORE, TARGET, modes=record.modes)
-
-    assert shop.state() == BEFORE
-    assert undone.failed == ()
-    assert stat.S_IMODE((shop.root / "added").stat().st_mode) == 0o600
-    assert stat.S_IMODE((shop.root / "d").stat().st_mode) == 0o750
-
-
 def test_s05_undoing_leaves_a_secret_file_secret_although_the_restore_never_touched_it(
     shop: Workshop,
 ) -> None:
-    write(shop.root, {b"secret": b"1"})
+    build(shop.root, {b"secret": b"1"})
     (shop.root / "secret").chmod(0o600)
 
     shop.restore({b"secret": b"2"}, {b"secret": b"1"}, modes={})
@@ -121,25 +102,13 @@ def test_s05_undoing_leaves_a_secret_file_secret_although_the_restore_never_touc
     assert stat.S_IMODE((shop.root / "secret").stat().st_mode) == 0o600
 
 
-NAMES = st.binary(min_size=1, max_size=4).filter(
-    lambda name: not {*b"/\0"} & {*name} and name.lower() not in (b".", b"..", b".git")
-)
-LEAVES = st.binary(max_size=40) | st.builds(Program, st.binary(max_size=3)) | st.builds(Link, NAMES)
-LARGE = st.integers(1000, 9000).map(lambda size: b"%d" % size * (size // 4))
-TREES: st.SearchStrategy[Tree] = st.recursive(
-    st.dictionaries(NAMES, LEAVES | LARGE, max_size=4),
-    lambda inner: st.dictionaries(NAMES, LEAVES | inner, max_size=4),
-    max_leaves=12,
-)
-
-
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(TREES, TREES)
+@given(trees(4096), trees(4096))
 def test_i20_any_tree_becomes_any_other_and_back_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, one: Tree, other: Tree
 ) -> None:
     shop = Workshop(tmp_path_factory.mktemp("trees") / "root")
-    write(shop.root, one)
+    build(shop.root, one)
 
     there = shop.restore(other, one)
     first = shop.state()
@@ -151,7 +120,7 @@ def test_i20_any_tree_becomes_any_other_and_back_byte_for_byte(
 
 
 def test_a_dry_run_writes_nothing_and_says_what_the_restore_then_does(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
     written = _times(shop.root)
 
     planned = shop.restore(TARGET, BEFORE, dry_run=True)
@@ -178,67 +147,9 @@ def test_a_root_that_is_missing_is_made_but_not_by_a_dry_run(shop: Workshop) -> 
     assert report.changes == planned.changes
 
 
-def test_nothing_to_do_leaves_no_journal_and_still_finishes(shop: Workshop) -> None:
-    write(shop.root, TARGET)
-
-    report = shop.restore(
-        TARGET, TARGET, finishing=lambda tx: tx.put_record(STORE_WIDE, "var", "moved", b"1")
-    )
-
-    assert (report.id, report.changes) == (None, ())
-    with shop.engine.read() as reader:
-        assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
-        assert reader.scan_records(STORE_WIDE, "restore") == []
-
-
-def test_p14_unknown_files_stay_and_their_directories_too_where_the_snapshot_is_not_all_there_is(
-    shop: Workshop,
-) -> None:
-    write(shop.root, {b"d": {b"known": b"1", b"mine": b"2"}, b"mine": {b"a": b"3"}})
-
-    report = shop.restore({}, {b"d": {b"known": b"1"}})
-
-    assert shop.state() == {b"d": {b"mine": b"2"}, b"mine": {b"a": b"3"}}
-    assert [change.path for change in report.changes] == ["d/known"]
-    assert report.kept == (KeptFile("d/mine", "unknown"), KeptFile("mine", "unknown"))
-
-
-def test_what_came_since_is_deleted_kept_or_a_reason_to_refuse_as_asked(shop: Workshop) -> None:
-    now = {b"a": b"1", b"new": b"2", b"folder": {b"new": b"3", b"inner": {}}, b"empty": {}}
-    write(shop.root, now)
-
-    with pytest.raises(RestoreConflictError) as refused:
-        shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="refuse")
-    assert refused.value.conflicts == ("empty", "folder", "new")
-    kept = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="keep")
-    assert [(one.path, one.reason) for one in kept.kept] == [
-        ("empty", "changed"),
-        ("folder", "changed"),
-        ("new", "changed"),
-    ]
-    assert shop.state() == now
-
-    report = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True)
-
-    assert shop.state() == {b"a": b"1"}
-    assert report.deleted == ("empty", "folder", "folder/inner", "folder/new", "new")
-    assert (report.restored, report.kept, report.failed) == ((), (), ())
-
-
-def test_p14_ignored_files_stay_and_so_does_the_directory_that_holds_them(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root", ignored=[b"ignored"])
-    write(shop.root, {b"d": {b"known": b"1", b"ignored": b"2"}})
-
-    report = shop.restore({}, {b"d": {b"known": b"1"}})
-
-    assert shop.state() == {b"d": {b"ignored": b"2"}}
-    assert [change.path for change in report.changes] == ["d/known"]
-    assert report.failed == ()
-
-
 def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_replaced(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b".env", b"build"])
-    write(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
+    build(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
     target = {b".env": b"old", b"build": {b"a": b"old"}}
 
     kept = shop.restore(target, None, on_conflict="keep")
@@ -253,7 +164,7 @@ def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_repla
 
 def test_an_ignored_directory_is_not_replaced_by_a_file_of_its_name(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b"build"])
-    write(shop.root, {b"build": {b"a": b"mine"}})
+    build(shop.root, {b"build": {b"a": b"mine"}})
 
     report = shop.restore({b"build": b"file"}, {})
 
@@ -264,7 +175,7 @@ def test_an_ignored_directory_is_not_replaced_by_a_file_of_its_name(tmp_path: Pa
 def test_a_directory_with_ignored_files_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root", ignored=[b"ignored"])
     before = {b"x": {b"known": b"1", b"ignored": b"2"}}
-    write(shop.root, before)
+    build(shop.root, before)
 
     report = shop.restore({b"x": b"file"}, {b"x": {b"known": b"1"}})
 
@@ -285,28 +196,9 @@ def test_i21_what_no_snapshot_can_hold_is_not_replaced(shop: Workshop) -> None:
     assert shop.state() == {b"a": b"3"}
 
 
-def test_conflicts_are_kept_overwritten_or_refused_as_asked(shop: Workshop) -> None:
-    now, last = {b"a": b"mine", b"b": b"1"}, {b"a": b"1", b"b": b"1"}
-    target = {b"a": b"0", b"b": b"0"}
-    write(shop.root, now)
-
-    with pytest.raises(RestoreConflictError) as refused:
-        shop.restore(target, last, on_conflict="refuse")
-    assert refused.value.conflicts == ("a",)
-    assert shop.state() == now
-
-    kept = shop.restore(target, last, on_conflict="keep")
-    assert (kept.conflicts, kept.kept) == (("a",), (KeptFile("a", "changed"),))
-    assert shop.state() == {b"a": b"mine", b"b": b"0"}
-
-    overwritten = shop.restore(target, last)
-    assert (overwritten.conflicts, overwritten.kept) == (("a",), ())
-    assert shop.state() == target
-
-
 @pytest.mark.parametrize("paths", [["d/e", "added"], ["./d/e/", "added"]])
 def test_only_the_paths_that_were_asked_for_are_restored(shop: Workshop, paths: list[str]) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     shop.restore({b"d": {b"e": {b"back": b"1"}}}, BEFORE, paths=paths)
 
@@ -330,7 +222,7 @@ def test_only_the_paths_that_were_asked_for_are_restored(shop: Workshop, paths: 
 def test_a_path_that_is_unknown_or_leads_elsewhere_is_refused_by_name(
     shop: Workshop, paths: Any, named: str
 ) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     with pytest.raises(InvalidError) as refused:
         shop.restore(TARGET, BEFORE, paths=paths)
@@ -346,8 +238,8 @@ def test_an_unknown_way_with_conflicts_is_refused(shop: Workshop) -> None:
 
 
 def test_permissions_of_a_replaced_file_stay_apart_from_the_executable_bits(shop: Workshop) -> None:
-    before = {b"secret": b"1", b"script": Program(b"1"), b"plain": b"1"}
-    write(shop.root, before)
+    before: Tree = {b"secret": b"1", b"script": Program(b"1"), b"plain": b"1"}
+    build(shop.root, before)
     for name, mode in (("secret", 0o600), ("script", 0o750), ("plain", 0o640)):
         (shop.root / name).chmod(mode)
 
@@ -407,7 +299,7 @@ class LyingReader(ObjectReader):
 
 def test_content_with_another_hash_is_never_written(shop: Workshop) -> None:
     before = {b"a": b"mine", b"b": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
 
     target = shop.put({b"a": b"truth", b"b": b"2"})
     report = shop.restore_tree(target, shop.put(before), reader=LyingReader(shop.engine.read))
@@ -438,7 +330,7 @@ def test_a_damaged_object_costs_only_the_files_that_need_it(shop: Workshop) -> N
 @pytest.mark.parametrize("lost", [b"of the target", b"of the present", b"x" * 1000])
 def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: bytes) -> None:
     before = {b"a": b"of the present", b"b": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     target = {b"a": b"of the target", b"b": b"x" * 5500, b"c": b"3"}
     shop.put(target)
     name = object_name(lost)
@@ -455,13 +347,12 @@ def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: 
         shop.restore(target, before)
 
     assert shop.state() == before
-    with shop.engine.read() as reader:
-        assert journal.pending(reader) == []
+    assert shop.pending() == []
 
 
 def test_f44_a_file_that_changes_after_the_safety_snapshot_is_left_alone_and_reported(shop: Workshop) -> None:
     before = {b"changed": b"1", b"deleted": b"1", b"gone": b"1", b"same": b"1"}
-    write(shop.root, before)
+    build(shop.root, before)
     calm = shop.take_safety
 
     def take_safety(also: Any) -> tuple[str, bytes]:
@@ -502,7 +393,7 @@ def test_f44_a_file_that_appears_where_one_is_created_is_not_overwritten(
 def test_f44_a_file_that_is_rewritten_while_its_successor_is_written_is_not_overwritten(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(shop.root, {b"a": b"1"})
+    build(shop.root, {b"a": b"1"})
     real = os.fsync
 
     def rewrite(fd: int) -> None:
@@ -542,8 +433,8 @@ def test_a_file_system_without_hard_links_is_restored_as_well(
 @needs_root
 def test_a_directory_that_must_not_be_written_to_is_reported_and_keeps_its_mode(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root")
-    before = {b"closed": {b"a": b"1"}, b"open": b"1"}
-    write(shop.root, before)
+    before: Tree = {b"closed": {b"a": b"1"}, b"open": b"1"}
+    build(shop.root, before)
     os.chown(shop.root, NOBODY, NOBODY)
     (shop.root / "closed").chmod(0o555)
     for path in [*tmp_path.parents, tmp_path]:
@@ -568,7 +459,7 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         shop = Workshop(disk / "root")
         before = {b"a": b"1", b"z": b"1"}
-        write(shop.root, before)
+        build(shop.root, before)
         (disk / "ballast").write_bytes(bytes(500_000))
         target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
 
@@ -576,81 +467,19 @@ def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
             shop.restore(target, before)
 
         assert shop.state() == before
-        with shop.engine.read() as reader:
-            assert journal.pending(reader) == []
-
-
-@needs_root
-def test_f06_a_full_disk_stops_a_restore_that_finishes_when_there_is_room() -> None:
-    with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
-        shop = Workshop(disk / "root")
-        before = {b"a": b"1", b"z": b"1"}
-        write(shop.root, before)
-        ballast = disk / "ballast"
-        target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
-
-        def fill(tx: Transaction) -> None:
-            ballast.write_bytes(bytes(500_000))  # somebody else does, when it was seen that there is room
-
-        shop.keep = fill
-        with pytest.raises(RestoreFailedError) as stopped:
-            shop.restore(target, before)
-        assert "No space left on device" in str(stopped.value)
-        report: Any = stopped.value.report
-        assert 0 < len(report.changes) < 10
-        assert not [name for name in os.listdir(shop.root) if name.startswith(".clew-restore-")]
-        with pytest.raises(ConflictError, match=report.id):
-            shop.restore(target, before)
-
-        ballast.unlink()
-        finished = shop.finish(report.id)
-
-        assert shop.state() == target
-        assert len(finished.changes) == 10
-        with shop.engine.read() as reader:
-            assert journal.pending(reader) == []
-
-
-def test_the_head_moves_in_the_transaction_that_closes_the_journal(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
-
-    def move(tx: Transaction) -> None:
-        assert journal.pending(tx) == []
-        assert shop.state() == TARGET
-        tx.put_record(STORE_WIDE, "var", "moved", b"1")
-
-    report = shop.restore(TARGET, BEFORE, finishing=move)
-
-    with shop.engine.read() as reader:
-        assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
-        record = journal.get(reader, report.id or "")
-    assert (record.state, journal.decode_move(record.move)) == ("done", journal.HeadMove(0, "s", "undo"))
+        assert shop.pending() == []
 
 
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:
-    write(shop.root, BEFORE)
+    build(shop.root, BEFORE)
 
     def refuse(tx: Transaction) -> None:
         raise ConflictError("the head moved")
 
     with pytest.raises(ConflictError, match="the head moved"):
         shop.restore(TARGET, BEFORE, finishing=refuse)
-    with shop.engine.read() as reader:
-        [record] = journal.pending(reader)
+    [record] = shop.pending()
     assert record.holder is None, "another process must be able to take it over, while this one lives"
     shop.roll_back(record.id)
 
     assert shop.state() == BEFORE
-
-
-def test_the_users_repository_is_byte_for_byte_the_same(shop: Workshop) -> None:
-    repository = {b"HEAD": b"ref: refs/heads/main\n", b"index": b"\0", b"objects": {b"aa": {b"b": b"1"}}}
-    write(shop.root, {b".git": repository, **BEFORE})
-    shop.ignored = [b".git"]
-    times = _times(shop.root / ".git")
-
-    report = shop.restore({**TARGET, b".git": {b"HEAD": b"evil"}}, BEFORE)
-
-    assert read(shop.root / ".git") == repository
-    assert _times(shop.root / ".git") == times
-    assert report.kept == (KeptFile(".git", "repository"),)

@@ -14,7 +14,7 @@ from clew.files.restore import prepare, restore
 from clew.model.files import RestoreReport
 from tests.files.edits import Change, apply, changes
 from tests.files.playground import State, house, kept, state
-from tests.files.trees import MIB, File, Link, Tree, build, trees
+from tests.files.trees import MIB, Link, Program, Tree, build, trees
 from tests.support.effort import usually
 
 IGNORED = b".ignored"
@@ -139,12 +139,12 @@ def test_a_restore_elsewhere_makes_the_same_tree_and_leaves_the_root_alone(
 
 
 ALL_SIZES: Tree = {
-    b"empty": File(b""),
-    b"one": File(b"\0"),
-    b"exactly": File(os.urandom(4 * MIB)),
-    b"above": File(os.urandom(4 * MIB + 1), True),
-    b"large": File(os.urandom(20 * MIB + 7)),
-    b"zeros": File(bytes(9 * MIB)),
+    b"empty": b"",
+    b"one": b"\0",
+    b"exactly": os.urandom(4 * MIB),
+    b"above": Program(os.urandom(4 * MIB + 1)),
+    b"large": os.urandom(20 * MIB + 7),
+    b"zeros": bytes(9 * MIB),
     b"no folder": {},
     b"new\nline\xff": {b"link": Link(b"../large"), b"dangling\xff": Link(b"\xff\n")},
 }

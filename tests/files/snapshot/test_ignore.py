@@ -18,11 +18,11 @@ from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, RootRefusedError
 from clew.files.snapshot.ignore import Patterns
-from tests.files.trees import File, Tree, build, in_store, paths, take
+from tests.files.trees import Tree, build, in_store, paths, take
 from tests.support.effort import usually
-from tests.support.rows import each_row
+from tests.support.rows import each_named_row, each_row
 
-EMPTY = File(b"")
+EMPTY = b""
 
 
 def taken(root: Path, tree: Tree, **options: Any) -> set[bytes]:
@@ -31,87 +31,86 @@ def taken(root: Path, tree: Tree, **options: Any) -> set[bytes]:
     return paths(in_store(engine, take(engine, root, **options).tree))
 
 
-def rules(*lines: bytes) -> File:
-    return File(b"\n".join(lines))
+def rules(*lines: bytes) -> bytes:
+    return b"\n".join(lines)
 
 
-def test_installed_packages_caches_and_version_control_are_left_out_by_default(tmp_path: Path) -> None:
-    tree: Tree = {
-        b"node_modules": {b"a": EMPTY}, b"x": {b"__pycache__": {b"a": EMPTY}, b".venv": {b"b": EMPTY}},
-        b".git": {b"HEAD": EMPTY}, b".hg": {b"c": EMPTY}, b".DS_Store": EMPTY, b"venv": EMPTY,
-    }  # fmt: skip
-    assert taken(tmp_path, tree) == {b"x/", b"venv"}  # a file that is called venv is no environment
-
-
-def test_a_rule_may_bring_back_what_is_left_out_by_default(tmp_path: Path) -> None:
-    tree: Tree = {b".gitignore": rules(b"!node_modules"), b"node_modules": {b"a": EMPTY}}
-    assert taken(tmp_path, tree) == {b".gitignore", b"node_modules/", b"node_modules/a"}
-
-
-def test_nested_rules_are_relative_to_their_directory_and_the_nearest_decides(tmp_path: Path) -> None:
-    tree: Tree = {
-        b".gitignore": rules(b"*.log", b"/top"),
-        b"top": EMPTY,
-        b"a.log": EMPTY,
-        b"sub": {
-            b".gitignore": rules(b"!keep.log", b"/only"),
-            b"keep.log": EMPTY,
-            b"b.log": EMPTY,
+RULES: dict[str, tuple[Tree, dict[str, Any], set[bytes]]] = {
+    "by default, but for a file that is called venv and is no environment": (
+        {b"node_modules": {b"a": EMPTY}, b"x": {b"__pycache__": {b"a": EMPTY}, b".venv": {b"b": EMPTY}},
+         b".git": {b"HEAD": EMPTY}, b".hg": {b"c": EMPTY}, b".DS_Store": EMPTY, b"venv": EMPTY},
+        {},
+        {b"x/", b"venv"},
+    ),
+    "a rule may bring back what is left out by default": (
+        {b".gitignore": rules(b"!node_modules"), b"node_modules": {b"a": EMPTY}},
+        {},
+        {b".gitignore", b"node_modules/", b"node_modules/a"},
+    ),
+    "nested rules are relative to their directory, and the nearest decides": (
+        {
+            b".gitignore": rules(b"*.log", b"/top"),
             b"top": EMPTY,
-            b"only": EMPTY,
-            b"below": {b"only": EMPTY},
+            b"a.log": EMPTY,
+            b"sub": {
+                b".gitignore": rules(b"!keep.log", b"/only"),
+                b"keep.log": EMPTY,
+                b"b.log": EMPTY,
+                b"top": EMPTY,
+                b"only": EMPTY,
+                b"below": {b"only": EMPTY},
+            },
         },
-    }
-    assert taken(tmp_path, tree) == {
-        b".gitignore", b"sub/", b"sub/.gitignore", b"sub/keep.log", b"sub/top", b"sub/below/",
-        b"sub/below/only",
-    }  # fmt: skip
+        {},
+        {b".gitignore", b"sub/", b"sub/.gitignore", b"sub/keep.log", b"sub/top", b"sub/below/",
+         b"sub/below/only"},
+    ),
+    ".clewignore has the last word over .gitignore beside it": (
+        {b".gitignore": rules(b"*.db", b"!b"), b".clewignore": rules(b"!a.db", b"b"), b"a.db": EMPTY,
+         b"b": EMPTY, b"c.db": EMPTY},
+        {},
+        {b".gitignore", b".clewignore", b"a.db"},
+    ),
+    "include protects ignored files by name": (
+        {b".gitignore": rules(b".env", b"build/", b"deep/"), b".env": EMPTY, b"x": {b".env": EMPTY},
+         b"build": {b"keep.db": EMPTY, b"other": EMPTY}, b"node_modules": {b".env": EMPTY},
+         b"deep": {b"er": {b"wanted": EMPTY, b"not": EMPTY}, b"empty": {}}},
+        {"include": [".env", "build/keep.db", "deep/*/wanted"]},
+        {b".gitignore", b".env", b"x/", b"x/.env", b"build/", b"build/keep.db", b"deep/", b"deep/er/",
+         b"deep/er/wanted"},
+    ),
+    "include of a directory protects all in it, and one of any depth is looked for everywhere": (
+        {b".gitignore": rules(b"data/"), b"data": {b"x": EMPTY, b"node_modules": {b"y": EMPTY}},
+         b"node_modules": {b"p": {b".env": EMPTY, b"q": EMPTY}}},
+        {"include": ["data/", "**/.env"]},
+        {b".gitignore", b"data/", b"data/x", b"data/node_modules/", b"data/node_modules/y", b"node_modules/",
+         b"node_modules/p/", b"node_modules/p/.env"},
+    ),
+    "exclude is above include": (
+        {b"a": {b"secret": EMPTY, b"x": EMPTY}, b"secret": EMPTY},
+        {"exclude": ["secret"], "include": ["secret", "a/secret"]},
+        {b"a/", b"a/x"},
+    ),
+    "what a restore needs is taken whatever the rules say": (
+        {b".gitignore": rules(b"gone/", b"*.o"), b"gone": {b"a": EMPTY, b"b": EMPTY, b"c": {}},
+         b"x.o": EMPTY, b"y.o": EMPTY, b".git": {b"HEAD": EMPTY}},
+        {"exclude": ["gone"], "also": [b"gone/a", b"gone/c", b"x.o", b".git/HEAD", b"missing"]},
+        {b".gitignore", b"gone/", b"gone/a", b"gone/c/", b"x.o"},
+    ),
+    "lines that nobody understands match nothing": (
+        {b".gitignore": rules(b"a\\", b"[z-a]", b"[", b"\xff\xfe", b"[[]x", b"b"),
+         b"a": EMPTY, b"b": EMPTY, b"\xff\xfe": EMPTY},
+        {},
+        {b".gitignore", b"a"},
+    ),
+}  # fmt: skip
 
 
-def test_clewignore_has_the_last_word_over_gitignore_beside_it(tmp_path: Path) -> None:
-    tree: Tree = {b".gitignore": rules(b"*.db", b"!b"), b".clewignore": rules(b"!a.db", b"b"), b"a.db": EMPTY,
-                  b"b": EMPTY, b"c.db": EMPTY}  # fmt: skip
-    assert taken(tmp_path, tree) == {b".gitignore", b".clewignore", b"a.db"}
-
-
-def test_include_protects_ignored_files_by_name(tmp_path: Path) -> None:
-    tree: Tree = {
-        b".gitignore": rules(b".env", b"build/", b"deep/"), b".env": EMPTY, b"x": {b".env": EMPTY},
-        b"build": {b"keep.db": EMPTY, b"other": EMPTY}, b"node_modules": {b".env": EMPTY},
-        b"deep": {b"er": {b"wanted": EMPTY, b"not": EMPTY}, b"empty": {}},
-    }  # fmt: skip
-    found = taken(tmp_path, tree, include=[".env", "build/keep.db", "deep/*/wanted"])
-    assert found == {
-        b".gitignore", b".env", b"x/", b"x/.env", b"build/", b"build/keep.db", b"deep/", b"deep/er/",
-        b"deep/er/wanted",
-    }  # fmt: skip
-
-
-def test_include_of_a_directory_protects_all_in_it_and_of_any_depth_is_looked_for_everywhere(
-    tmp_path: Path,
+@each_named_row(("tree", "options", "expected"), RULES)
+def test_a_snapshot_takes_what_the_rules_and_the_user_leave(
+    tmp_path: Path, tree: Tree, options: dict[str, Any], expected: set[bytes]
 ) -> None:
-    tree: Tree = {
-        b".gitignore": rules(b"data/"), b"data": {b"x": EMPTY, b"node_modules": {b"y": EMPTY}},
-        b"node_modules": {b"p": {b".env": EMPTY, b"q": EMPTY}},
-    }  # fmt: skip
-    assert taken(tmp_path, tree, include=["data/", "**/.env"]) == {
-        b".gitignore", b"data/", b"data/x", b"data/node_modules/", b"data/node_modules/y", b"node_modules/",
-        b"node_modules/p/", b"node_modules/p/.env",
-    }  # fmt: skip
-
-
-def test_exclude_is_above_include(tmp_path: Path) -> None:
-    tree: Tree = {b"a": {b"secret": EMPTY, b"x": EMPTY}, b"secret": EMPTY}
-    assert taken(tmp_path, tree, exclude=["secret"], include=["secret", "a/secret"]) == {b"a/", b"a/x"}
-
-
-def test_what_a_restore_needs_is_taken_whatever_the_rules_say(tmp_path: Path) -> None:
-    tree: Tree = {b".gitignore": rules(b"gone/", b"*.o"), b"gone": {b"a": EMPTY, b"b": EMPTY, b"c": {}},
-                  b"x.o": EMPTY, b"y.o": EMPTY, b".git": {b"HEAD": EMPTY}}  # fmt: skip
-    found = taken(
-        tmp_path, tree, exclude=["gone"], also=[b"gone/a", b"gone/c", b"x.o", b".git/HEAD", b"missing"]
-    )
-    assert found == {b".gitignore", b"gone/", b"gone/a", b"gone/c/", b"x.o"}
+    assert taken(tmp_path, tree, **options) == expected
 
 
 def test_p14_git_is_never_looked_into_even_if_it_is_asked_for(tmp_path: Path) -> None:
@@ -160,12 +159,6 @@ def test_a_pattern_that_means_nothing_is_refused_by_name(tmp_path: Path, option:
 def test_a_single_text_is_no_list_of_patterns(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match=r"'\*\.py'"):
         taken(tmp_path, {}, include="*.py")
-
-
-def test_lines_that_nobody_understands_match_nothing(tmp_path: Path) -> None:
-    odd = rules(b"a\\", b"[z-a]", b"[", b"\xff\xfe", b"[[]x", b"b")
-    tree: Tree = {b".gitignore": odd, b"a": EMPTY, b"b": EMPTY, b"\xff\xfe": EMPTY}
-    assert taken(tmp_path, tree) == {b".gitignore", b"a"}
 
 
 def test_a_newline_in_a_name_is_part_of_it() -> None:

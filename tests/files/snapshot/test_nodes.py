@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import clew
 from tests.faults.requirements import NOBODY, needs_root
 from tests.files.playground import House, cache_in, house, state
 from tests.support.forks import call_in_fork
@@ -156,18 +155,3 @@ def test_i21_another_mount_is_neither_entered_nor_written_to() -> None:
             }
             assert told == {"inner"}
         assert (home.root / "inner/a").read_text() == "below the mount"
-
-
-def test_s05_the_files_of_the_store_are_in_no_snapshot_and_in_no_restore() -> None:
-    """A store inside of the root: it is skipped, listed, and survives a restore."""
-    with house() as home, clew.open(home.root / "store.db") as store:
-        (home.root / "file").write_text("one")
-        snapshot = store.snapshot(home.root)
-        (home.root / "file").write_text("two")
-
-        store.restore(snapshot)
-
-        assert (home.root / "file").read_text() == "one"
-        assert {one.path for one in snapshot.skipped} >= {"store.db", "store.db-wal"}
-        assert snapshot.files == 1
-        assert store.verify().problems == ()

@@ -13,11 +13,11 @@ from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.files.snapshot import ignore
 from clew.files.snapshot.ignore import is_secret_directory, is_secret_file
-from tests.files.trees import File, Tree, build, in_store, paths, take
+from tests.files.trees import Tree, build, in_store, paths, take
 from tests.support.rows import each_row
 
-SECRET = File(b"TOKEN=hunter2")
-PLAIN = File(b"plain")
+SECRET = b"TOKEN=hunter2"
+PLAIN = b"plain"
 
 SECRETS = (
     ".env", ".env.local", ".env.production", ".ENV", ".Env.Prod", ".env.example.local", "server.pem", "a.KEY",
@@ -32,10 +32,7 @@ ORDINARY = (
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def taken(root: Path, tree: Tree, **options: Any) -> tuple[set[bytes], list[tuple[str, str]]]:
@@ -88,8 +85,8 @@ def test_s09_include_takes_secrets_and_exclude_is_above_it(tmp_path: Path) -> No
 
 def test_s09_a_rule_may_bring_back_a_secret_and_what_is_ignored_is_not_listed(tmp_path: Path) -> None:
     tree: Tree = {
-        b".gitignore": File(b"!/tests/*.pem\n.env\n"), b".env": SECRET, b"a.pem": SECRET,
-        b"tests": {b"a.pem": PLAIN}, b"build": {b".clewignore": File(b"*\n"), b"b.pem": SECRET},
+        b".gitignore": b"!/tests/*.pem\n.env\n", b".env": SECRET, b"a.pem": SECRET,
+        b"tests": {b"a.pem": PLAIN}, b"build": {b".clewignore": b"*\n", b"b.pem": SECRET},
     }  # fmt: skip
     held, skipped = taken(tmp_path, tree)
     assert held == {b".gitignore", b"tests/", b"tests/a.pem", b"build/"}
@@ -135,8 +132,8 @@ def test_s09_no_byte_of_a_secret_is_in_the_store(tmp_path: Path) -> None:
         store.restore(snapshot, root)
     kept = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
     assert b"hunter2" not in kept
-    assert (root / ".env").read_bytes() == SECRET.content
-    assert (root / "a").read_bytes() == PLAIN.content
+    assert (root / ".env").read_bytes() == SECRET
+    assert (root / "a").read_bytes() == PLAIN
 
 
 def test_s09_p14_a_snapshot_that_holds_secrets_restores_them_and_undo_brings_back_the_present(
@@ -144,7 +141,7 @@ def test_s09_p14_a_snapshot_that_holds_secrets_restores_them_and_undo_brings_bac
 ) -> None:
     """As those do that were taken before the names of secrets were known."""
     root = tmp_path / "root"
-    build(root, {b".env": File(b"old"), b".ssh": {b"config": File(b"old")}, b"a": PLAIN})
+    build(root, {b".env": b"old", b".ssh": {b"config": b"old"}, b"a": PLAIN})
     with clew.open(tmp_path / "s.db") as store:
         with monkeypatch.context() as patched:
             patched.setattr(ignore, "is_secret_file", lambda name: False)

@@ -19,8 +19,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[clew.Store]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def store(tmp_path: Path, own_cache: None) -> Iterator[clew.Store]:
     with clew.open(tmp_path / "s.db") as store:
         yield store
 

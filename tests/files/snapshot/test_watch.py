@@ -22,18 +22,17 @@ from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import scan
 from clew.files.snapshot.statcache import StatCache
 from clew.files.snapshot.watch import Watch, WatchedCache
-from tests.files.trees import take
+from tests.files.trees import Tree, build, take
 
 pytestmark = pytest.mark.skipif(not directory_watch.IS_THERE, reason="only Linux tells exactly what changed")
 
-TREE = {
+TREE: Tree = {
     b"top.txt": b"top",
     b"a": {b"one.txt": b"1", b"sub": {b"deep.txt": b"deep", b"more.txt": b"more"}},
     b"b": {b"two.txt": b"2", b"sub": {b"deep.txt": b"other"}},
     b"odd\xff": {b"x\n": b"x"},
     b"empty": {},
 }
-"""Directories, and the content of files."""
 
 
 class Scene:
@@ -100,21 +99,10 @@ def _look_at_entry(entry: os.DirEntry[bytes], found: os.stat_result) -> tuple[ob
     return found.st_ino, found.st_mode, content
 
 
-def plant(at: bytes, tree: dict[bytes, object]) -> None:
-    os.makedirs(at, exist_ok=True)
-    for name, node in tree.items():
-        if isinstance(node, dict):
-            plant(at + b"/" + name, node)
-        else:
-            assert isinstance(node, bytes)
-            with open(at + b"/" + name, "wb") as file:
-                file.write(node)
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
     root = tmp_path.resolve() / "root"
-    plant(os.fsencode(root), dict(TREE))
+    build(root, TREE)
     scene = Scene(root)
     with scene.watch:
         yield scene
@@ -157,7 +145,7 @@ def _to_link(root: Path) -> None:
 
 def _again(root: Path) -> None:
     shutil.rmtree(root / "a")
-    plant(os.fsencode(root / "a"), {b"sub": {b"deep.txt": b"DEEP"}})
+    build(root / "a", {b"sub": {b"deep.txt": b"DEEP"}})
 
 
 def _in_place(root: Path) -> None:
@@ -177,7 +165,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "mode": lambda root: (root / "a/one.txt").chmod(0o755),
     "mode of a directory": lambda root: (root / "a/sub").chmod(0o711),
     "link": lambda root: (root / "a/link").symlink_to("one.txt"),
-    "new directories": lambda root: plant(os.fsencode(root / "a/x/y/z"), {b"f": b"f", b"w": {}}),
+    "new directories": lambda root: build(root / "a/x/y/z", {b"f": b"f", b"w": {}}),
     "directory gone": lambda root: shutil.rmtree(root / "a"),
     "directory moved": lambda root: (root / "a").rename(root / "empty/a"),
     "directory moved out": lambda root: (root / "a").rename(root.parent / "a"),
@@ -231,7 +219,7 @@ def _change_something(root: Path, chance: random.Random, step: int) -> None:
         case 1 if files:
             chance.choice(files).unlink()
         case 2:
-            plant(os.fsencode(one / f"d{chance.randrange(3)}"), {b"f": b"%d" % step})
+            build(one / f"d{chance.randrange(3)}", {b"f": b"%d" % step})
         case 3 if one != root and one not in (other, *other.parents):
             place = other / f"d{chance.randrange(3)}"
             if place not in (one, *one.parents):
@@ -272,7 +260,7 @@ def test_f44_what_changes_during_a_scan_is_seen_by_the_next_one(scene: Scene) ->
 def test_a_directory_that_was_watched_after_its_listing_is_looked_at_again(scene: Scene) -> None:
     """A new directory can be watched only when the scan has found it; till then nobody tells."""
     scene.warm()
-    plant(os.fsencode(scene.root / "new/deep"), {b"f": b"1"})
+    build(scene.root / "new/deep", {b"f": b"1"})
     lens = scene.begin()
     scene.scan(lens)
     (scene.root / "new/deep/f").write_text("2")
@@ -346,10 +334,11 @@ def test_after_an_overflow_everything_is_looked_at(scene: Scene) -> None:
     assert scene.watch.why_not is None  # it has recovered
 
 
-def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Inotify) -> NoReturn:
-        raise OSError(errno.EIO, "broken")
+def fail(self: Inotify) -> NoReturn:
+    raise OSError(errno.EIO, "broken")
 
+
+def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.warm()
     (scene.root / "a/one.txt").write_text("changed")
     monkeypatch.setattr(Inotify, "read", fail)
@@ -361,9 +350,6 @@ def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytes
 def test_what_one_set_of_rules_could_not_be_told_no_other_vouches_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Inotify) -> NoReturn:
-        raise OSError(errno.EIO, "broken")
-
     for _ in range(3):
         scene.snapshot(b"others")
     scene.warm()
@@ -389,7 +375,7 @@ def test_after_a_restart_everything_is_looked_at(scene: Scene) -> None:
 def test_when_another_directory_is_in_the_place_of_the_root_everything_is_looked_at(scene: Scene) -> None:
     scene.warm()
     scene.root.rename(scene.root.parent / "old")
-    plant(os.fsencode(scene.root), {b"a": {b"one.txt": b"other"}})
+    build(scene.root, {b"a": {b"one.txt": b"other"}})
 
     assert scene.snapshot() == scene.fresh()
     assert scene.watch.why_not is not None
@@ -400,12 +386,12 @@ def test_when_another_directory_is_in_the_place_of_the_root_everything_is_looked
 def test_when_the_parent_of_the_root_was_replaced_everything_is_looked_at(tmp_path: Path) -> None:
     """No event tells of it: the root itself did not move."""
     parent = tmp_path.resolve() / "parent"
-    plant(os.fsencode(parent / "root"), dict(TREE))
+    build(parent / "root", TREE)
     scene = Scene(parent / "root")
     with scene.watch:
         scene.warm()
         parent.rename(tmp_path / "elsewhere")
-        plant(os.fsencode(parent / "root"), {b"a": {b"one.txt": b"other"}})
+        build(parent / "root", {b"a": {b"one.txt": b"other"}})
 
         assert scene.snapshot() == scene.fresh()
         assert "another directory" in str(scene.watch.why_not)

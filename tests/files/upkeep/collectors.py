@@ -17,7 +17,8 @@ from clew.files import records
 from clew.files.upkeep import gc as collecting
 from clew.files.upkeep import merge
 from clew.files.upkeep.gc import gc
-from tests.files.snapshots import Tree, take
+from tests.files.snapshots import take
+from tests.files.trees import Tree
 from tests.support.children import Child
 from tests.support.waiting import until
 

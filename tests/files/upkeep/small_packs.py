@@ -9,7 +9,8 @@ from clew.core.log.rows import PackInfo
 from clew.files.objects.store import ObjectReader
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from tests.files.snapshots import Chunked, Link, Node, Tree, take
+from tests.files.snapshots import take
+from tests.files.trees import Chunked, Link, Node, Tree
 
 
 def noise(text: str, size: int) -> bytes:

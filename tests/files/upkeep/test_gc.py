@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +9,33 @@ import pytest
 from uuid_utils import uuid7
 
 import clew
-from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.conversation import moves
 from clew.core.engine.engine import Engine
 from clew.core.retention.rules import DAY
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import journal, records
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
-from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.files.records import SnapshotCounters, retry_if_collected
+from clew.files.objects.store import ObjectReader
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import unneeded
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress, Snapshot
-from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take
-
-OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
-NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
-
-
-def delete(engine: Engine, snapshot: Snapshot) -> None:
-    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
-
-
-def ids(engine: Engine) -> set[str]:
-    with engine.read() as reader:
-        return {one.id for one in records.iterate(reader)}
-
+from tests.files.snapshots import (
+    NEW,
+    OLD,
+    delete,
+    ids,
+    object_count,
+    pack_count,
+    planted,
+    put,
+    recorded,
+    snapshot_of,
+    take,
+)
+from tests.files.trees import Tree, build
 
 # ── Objects ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,9 +134,7 @@ def test_a_thorough_collection_leaves_no_byte_of_it(engine: Engine) -> None:
 
 
 def test_an_empty_file_alone_in_its_pack_is_needed_too(engine: Engine) -> None:
-    writer = ObjectWriter(engine)
-    writer.put(b"")
-    writer.flush()
+    put(engine, b"")
     take(engine, {"nothing": b""})
     gc(engine, thorough=True)
     assert verify(engine, full=True).ok
@@ -161,11 +146,8 @@ def test_a_file_that_holds_the_bytes_of_a_directory_does_not_hide_what_that_need
     outer = encode_directory(
         [TreeEntry(b"as-file", FILE, name, len(inner)), TreeEntry(b"as-folder", FOLDER, name, len(inner))]
     )
-    writer = ObjectWriter(engine)
-    for content in (inner, outer, b"needed"):
-        writer.put(content)
-    writer.flush()
-    engine.run(lambda tx: records.put(tx, snapshot_of(object_name(outer)), records.counters_of(tx)))
+    put(engine, inner, outer, b"needed")
+    recorded(engine, object_name(outer))
     assert gc(engine).objects == 0
     assert verify(engine).ok
 
@@ -311,56 +293,49 @@ def _row(engine: Engine, id: str) -> Any:
         return reader.find_session(id) or reader.find_session(id, deleted=True)
 
 
-def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree) -> Snapshot:
-    from clew.core.conversation.checkpoints import set_checkpoint
-
-    engine = store._engine
-    sessions = _row(engine, session.id).tree
-
-    def attempt(shelf: SnapshotCounters) -> Snapshot:
-        snapshot = snapshot_of(planted(engine, tree), kind="checkpoint")
-
-        def work(tx: Transaction) -> None:
-            records.put(tx, snapshot, shelf, sessions=sessions)
-            set_checkpoint(tx, session._access, name, b"null", 1, snapshot.id)
-
-        engine.run(work)
-        return snapshot
-
-    return retry_if_collected(engine, attempt)
+@pytest.fixture
+def root(tmp_path: Path, own_cache: None) -> Path:
+    return tmp_path / "work"
 
 
-def test_the_snapshot_of_a_checkpoint_stays_while_that_names_it(store: clew.Store, engine: Engine) -> None:
+def _checkpoint(session: clew.Session, name: str, root: Path, content: bytes) -> str:
+    build(root, {"a": content, "d": {"b": b"same"}})
+    return session.checkpoint(name, files=root).snapshot or ""
+
+
+def test_the_snapshot_of_a_checkpoint_stays_while_that_names_it(
+    store: clew.Store, engine: Engine, root: Path
+) -> None:
     session = store.session("s")
-    first = _checkpoint(store, session, "c", OLD)
+    first = _checkpoint(session, "c", root, b"one")
     assert gc(engine).snapshots == 0
-    second = _checkpoint(store, session, "c", NEW)  # the name moves on
+    second = _checkpoint(session, "c", root, b"two")  # the name moves on
     assert gc(engine).snapshots == 1
-    assert ids(engine) == {second.id} != {first.id}
+    assert ids(engine) == {second} != {first}
     session.delete_checkpoint("c")
     assert gc(engine).snapshots == 1
     assert object_count(engine) == 0
 
 
-def test_a_checkpoint_in_the_trash_keeps_its_files(store: clew.Store, engine: Engine) -> None:
-    snapshot = _checkpoint(store, store.session("s"), "c", OLD)
+def test_a_checkpoint_in_the_trash_keeps_its_files(store: clew.Store, engine: Engine, root: Path) -> None:
+    snapshot = _checkpoint(store.session("s"), "c", root, b"one")
     store.delete("s")
     assert gc(engine).snapshots == 0
-    assert store.restore_deleted("s").get_checkpoint("c").snapshot == snapshot.id
+    assert store.restore_deleted("s").get_checkpoint("c").snapshot == snapshot
     store.delete("s", purge=True)
     assert (ids(engine), gc(engine).objects) == (set(), 0)
 
 
 def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_took_along(
-    store: clew.Store, engine: Engine
+    store: clew.Store, engine: Engine, root: Path
 ) -> None:
     session = store.session("s")
     session.append({"role": "user", "content": "hi"})
-    snapshot = _checkpoint(store, session, "c", OLD)
+    snapshot = _checkpoint(session, "c", root, b"one")
     fork = session.fork("f")
     store.delete("s", purge=True)
     assert gc(engine).snapshots == 0
-    assert fork.get_checkpoint("c").snapshot == snapshot.id
+    assert fork.get_checkpoint("c").snapshot == snapshot
     assert verify(engine, full=True).ok
 
 

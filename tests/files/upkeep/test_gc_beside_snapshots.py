@@ -23,32 +23,19 @@ from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take
+from tests.files.snapshots import (
+    NEW,
+    OLD,
+    delete,
+    ids,
+    object_count,
+    pack_count,
+    planted,
+    snapshot_of,
+    take,
+)
 from tests.files.upkeep import collectors
 from tests.support.forks import call_in_fork
-
-OLD: Tree = {"a": b"first", "d": {"b": b"second"}, "large": Chunked((b"piece one", b"piece two"))}
-NEW: Tree = {"a": b"first", "d": {"b": b"changed"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
-
-
-def delete(engine: Engine, snapshot: Snapshot) -> None:
-    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
-
-
-def ids(engine: Engine) -> set[str]:
-    with engine.read() as reader:
-        return {one.id for one in records.iterate(reader)}
 
 
 def test_a_snapshot_is_refused_if_objects_were_removed_while_it_was_taken(engine: Engine) -> None:

@@ -16,17 +16,6 @@ from tests.files.snapshots import object_count, take
 from tests.files.upkeep.small_packs import assert_whole, edited, noise, packs, stored, take_many
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
-
-
 def test_many_small_packs_become_few_and_every_byte_stays(engine: Engine) -> None:
     taken = take_many(engine)
     before, objects = packs(engine), object_count(engine)

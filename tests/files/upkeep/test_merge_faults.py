@@ -25,21 +25,11 @@ from clew.files.upkeep.gc import gc
 from clew.files.upkeep.merge import FEWEST, PackMove
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from tests.files.snapshots import Tree, object_count, planted, snapshot_of, take
+from tests.files.snapshots import object_count, planted, snapshot_of, take
+from tests.files.trees import Tree
 from tests.files.upkeep import collectors
 from tests.files.upkeep.small_packs import assert_whole, edited, noise, packs, take_many
 from tests.support.forks import call_in_fork
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[clew.Store]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def engine(store: clew.Store) -> Engine:
-    return store._engine
 
 
 def test_what_a_snapshot_adds_before_its_record_stays_in_its_pack(

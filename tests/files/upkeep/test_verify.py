@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -12,13 +11,14 @@ import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.engine.engine import Engine
 from clew.files import records
-from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
-from clew.files.objects.store import ObjectWriter
+from clew.files.objects.format import CHUNKED, FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.files.upkeep import verify as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress
-from tests.files.snapshots import Chunked, Link, Program, Tree, snapshot_of, take
+from tests.files.snapshots import put, recorded, take
+from tests.files.trees import Chunked, Link, Program, Tree
+from tests.support.rows import each_named_row
 
 TREE: Tree = {
     "src": {"main.py": b"main", "run": Program(b"run"), "deep": {"er": {"file": b"treasure"}}},
@@ -29,27 +29,10 @@ TREE: Tree = {
 }
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    with clew.open("memory:" if request.param == "memory" else str(tmp_path / "store.db")) as store:
-        yield store._engine
-
-
 def lose(engine: Engine, content: bytes) -> str:
     name = object_name(content)
     engine.run(lambda tx: tx.drop_objects([name]))
     return name.hex()
-
-
-def keep(engine: Engine, *objects: bytes, tree: bytes) -> str:
-    """A snapshot of objects that are as they are."""
-    writer = ObjectWriter(engine)
-    for content in objects:
-        writer.put(content)
-    writer.flush()
-    snapshot = snapshot_of(object_name(tree))
-    engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
-    return snapshot.id
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -116,27 +99,33 @@ def test_each_of_several_problems_has_a_sentence(engine: Engine) -> None:
     assert sorted(names) == [problem.split()[2] for problem in problems]
 
 
-def test_a_directory_that_leads_out_of_the_root_is_a_problem(engine: Engine) -> None:
-    """S-01: a forged directory is found, and nothing is done with its names."""
-    forged = encode_directory([TreeEntry(b"..", FILE, object_name(b"x"), 1)])
-    keep(engine, forged, b"x", tree=forged)
-    (problem,) = verify(engine).problems
-    assert "is no directory of a snapshot" in problem
+def folder_of(name: bytes, kind: int, content: bytes, size: int) -> bytes:
+    return encode_directory([TreeEntry(name, kind, object_name(content), size)])
 
 
-def test_a_file_that_is_longer_than_its_directory_says_is_a_problem(engine: Engine) -> None:
-    folder = encode_directory([TreeEntry(b"f", FILE, object_name(b"12345"), 4)])
-    keep(engine, folder, b"12345", tree=folder)
-    (problem,) = verify(engine).problems
-    assert "has 5 bytes; a directory says 4" in problem
-    assert "'f'" in problem
-
-
-def test_a_list_of_chunks_that_is_none_is_a_problem(engine: Engine) -> None:
-    folder = encode_directory([TreeEntry(b"f", FILE | 4, object_name(b"no list"), 4)])
-    keep(engine, folder, b"no list", tree=folder)
-    (problem,) = verify(engine).problems
-    assert "is no list of chunks" in problem
+@each_named_row(
+    ("folder", "content", "words"),
+    {
+        "s01, leads out of the root": (
+            folder_of(b"..", FILE, b"x", 1), b"x", "is no directory of a snapshot"
+        ),
+        "a file that is longer than its directory says": (
+            folder_of(b"f", FILE, b"12345", 4), b"12345", "has 5 bytes; a directory says 4; needed by 'f' of"
+        ),
+        "a list of chunks that is none": (
+            folder_of(b"f", FILE | CHUNKED, b"no list", 4), b"no list", "is no list of chunks"
+        ),
+    },
+)  # fmt: skip
+def test_s01_a_forged_directory_is_a_problem(
+    engine: Engine, folder: bytes, content: bytes, words: str
+) -> None:
+    """It is found, and nothing is done with its names."""
+    before = set(verify(engine).problems)
+    put(engine, folder, content)
+    recorded(engine, object_name(folder))
+    (problem,) = set(verify(engine).problems) - before
+    assert words in problem
 
 
 def test_the_same_object_as_a_file_and_as_a_directory_is_looked_into(engine: Engine) -> None:
@@ -147,7 +136,8 @@ def test_the_same_object_as_a_file_and_as_a_directory_is_looked_into(engine: Eng
             TreeEntry(b"folder", FOLDER, object_name(inner), len(inner)),
         ]
     )
-    keep(engine, inner, outer, tree=outer)
+    put(engine, inner, outer)
+    recorded(engine, object_name(outer))
     (problem,) = verify(engine).problems
     assert "'folder/lost'" in problem
 
