@@ -35,19 +35,6 @@ def test_all_sessions_go_into_a_directory(story: Clew) -> None:
     assert "need -o DIRECTORY" in story("export", "--all", code=2).err
 
 
-def test_an_id_is_never_a_path(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        for id in ("../../etc/passwd", "..", "a/b", ".hidden", "x" * 400):
-            store.session(id).append({"role": "user", "content": "x"})
-    cli("export", "--all", "-o", "out")
-    names = [path.name for path in (cli.home / "out").iterdir()]
-    assert 5 == len(names)
-    assert not any(name.startswith(".") for name in names)
-    assert ["agents.db", "out"] == sorted(
-        p.name for p in cli.home.iterdir() if not p.name.startswith("agents.db-")
-    )
-
-
 def test_secrets_are_replaced_and_counted(cli: Clew) -> None:
     key = "sk-ant-api03-" + "Ab1" * 31 + "AA"
     with clew.open(cli.store) as store:

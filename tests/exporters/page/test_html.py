@@ -82,7 +82,7 @@ def test_what_attacks_is_there_to_be_read(store: clew.Store) -> None:
     assert "␛[2J" in text
 
 
-def test_the_policy_allows_this_style_and_this_script_and_nothing_else(store: clew.Store) -> None:
+def test_s12_s13_the_policy_allows_this_style_and_this_script_and_nothing_else(store: clew.Store) -> None:
     conversation(store)
     page = store.export("hostile", "html", whole=True)
     style = page.partition("<style>")[2].partition("</style>")[0]
@@ -139,14 +139,53 @@ def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
     ]
 
 
-def test_each_branch_is_named_by_the_first_words_that_are_its_own(store: clew.Store) -> None:
+@each_row(
+    ("moves", "labels"),
+    [
+        (["a", "b"], []),
+        (["a", "b", 1, "on from the end"], []),
+        (["a", "first", 0, "second"], ["Branch 2, up to 1 (current): second", "Branch 1, up to 1: first"]),
+        (["a", "b", "c", 0], ["Branch 1, up to 0 (current): a", "Branch 1, up to 2: b"]),
+        (
+            ["a", "b", "c", 0, "d", "e", "f", 1],
+            [
+                "Branch 2, up to 1 (current): d",
+                "Branch 1, up to 2: b",
+                "Branch 2, up to 3: e",
+            ],
+        ),
+        (
+            ["a", "b", 0, "c", "d", 1, "e"],
+            [
+                "Branch 3, up to 2 (current): e",
+                "Branch 1, up to 1: b",
+                "Branch 2, up to 2: d",
+            ],
+        ),
+    ],
+)
+def test_each_branch_is_named_by_the_first_words_that_are_its_own(
+    moves: list[str | int], labels: list[str]
+) -> None:
+    """Words are said; a number is a place to rewind to."""
+    with clew.open("memory:") as store:
+        s = store.create("a")
+        for move in moves:
+            if isinstance(move, int):
+                s.rewind(move)
+            else:
+                s.append({"role": "user", "content": move})
+        page = store.export("a", "html", whole=True)
+    assert re.findall(r"<label[^>]*>(.*?)</label>", page) == labels
+    assert all(page.count(f"<p>{said}</p>") == 1 for said in moves if isinstance(said, str))
+
+
+def test_what_was_left_by_clearing_a_session_is_a_branch(store: clew.Store) -> None:
     s = store.create("a")
-    s.append({"role": "user", "content": "shared"}, {"role": "user", "content": "first way"})
-    s.rewind(0)
-    s.append({"role": "user", "content": "second way"})
-    page = store.export("a", "html", whole=True)
-    labels = re.findall(r"<label[^>]*>(.*?)</label>", page)
-    assert labels == ["Branch 2, up to 1 (current): second way", "Branch 1, up to 1: first way"]
+    s.append({"role": "user", "content": "left behind"})
+    s.clear()
+    assert "left behind" in store.export("a", "html", whole=True)
+    assert "left behind" not in store.export("a", "html").partition("<main>")[2]
 
 
 def _comb(store: clew.Store, teeth: int) -> str:
