@@ -51,7 +51,7 @@ def there_and_back(reader: ModuleType, exporter: ModuleType, name: str, text: st
 
 
 def merged(*fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    """One object with the fields of several. Made once: in a function that draws, Hypothesis checks it anew."""
+    """One object with the fields of several. Made once: what is made while it draws is checked each time."""
     return st.tuples(*fields).map(lambda drawn: {name: value for one in drawn for name, value in one.items()})
 
 
