@@ -45,24 +45,6 @@ def test_secrets_are_replaced_and_counted(cli: Clew) -> None:
     assert "anthropic-key" in done.err
 
 
-def test_every_seed_package_gets_a_file_that_comes_back(story: Clew) -> None:
-    for format, name in {
-        "picoclaw": "out.jsonl",
-        "ggcode": "g.jsonl",
-        "tingly-box": "t.db",
-        "ductwork": "d.json",
-        "openrouter": "o.json",
-        "gemini-cli": "c.jsonl",
-        "opencode": "oc.json",
-    }.items():
-        [row] = story("export", "login-bug", "-f", format, "-o", name).rows
-        assert ["login-bug", format, str(story.home / name)] == row
-        with clew.open("memory:") as store:
-            (again,) = store.import_path(story.home / name).sessions
-            assert "Only guard line 42." in store.export(again.id, "markdown")
-    assert (story.home / "out.meta.json").is_file()
-
-
 def test_an_sqlite_file_goes_to_a_directory_but_not_to_standard_output(story: Clew) -> None:
     assert "name it with -o" in story("export", "login-bug", "-f", "tingly-box", code=2).err
     story("export", "--all", "-f", "tingly-box", "-o", "out")
