@@ -51,20 +51,6 @@ def test_what_is_exported_comes_back_with_the_same_messages(tmp_path: Path, form
             assert other.import_path(where).unchanged == 1
 
 
-@each_row("format", SUFFIXES)
-def test_what_came_from_an_agent_goes_back_and_comes_again_as_the_same_session(
-    tmp_path: Path, format: Any
-) -> None:
-    with clew.open("memory:") as store:
-        where = store.export(spoken(store).id, format, path=tmp_path / f"x{SUFFIXES[format]}")
-        with clew.open("memory:") as other, clew.open("memory:") as third:
-            (first,) = other.import_path(where).sessions
-            back = other.export(first.id, format, path=tmp_path / f"back{SUFFIXES[format]}")
-            (second,) = third.import_path(back).sessions
-            assert second.id == first.id
-            assert third.get(second.id).messages() == other.get(first.id).messages()
-
-
 def test_picoclaws_summary_skip_and_aliases_stand_beside_its_log(store: clew.Store, tmp_path: Path) -> None:
     s = spoken(store)
     s.add_alias("telegram:7")
