@@ -26,8 +26,7 @@ def claude(kind: str, message: Message, **more: Any) -> Message:
     return {**CLAUDE, "type": kind, "message": message, **more}
 
 
-def adk(author: str, role: str, *parts: Message) -> Message:
-    content = {"role": role, "parts": list(parts)}
+def adk(author: str, content: Message) -> Message:
     return {"author": author, "invocation_id": "i", "content": content}
 
 
@@ -40,15 +39,31 @@ BLOCKS = [
     {"type": "text", "text": "I look."},
     {"type": "tool_use", "id": "t1", "name": "read", "input": ARGS},
 ]
-BEDROCK = [
-    {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}},
-    {"text": "I look."},
-    {"toolUse": {"toolUseId": "t1", "name": "read", "input": ARGS}},
+BEDROCK: list[Message] = [
+    {"role": "user", "content": [{"text": "Read it."}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}},
+            {"text": "I look."},
+            {"toolUse": {"toolUseId": "t1", "name": "read", "input": ARGS}},
+        ],
+    },
+    {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "words"}]}}]},
+    {"role": "assistant", "content": [{"text": "Done."}]},
 ]
 GEMINI: list[Message] = [
-    {"text": "hmm", "thought": True, "thoughtSignature": "c2ln"},
-    {"text": "I look."},
-    {"functionCall": {"name": "read", "args": ARGS}},
+    {"role": "user", "parts": [{"text": "Read it."}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "hmm", "thought": True, "thoughtSignature": "c2ln"},
+            {"text": "I look."},
+            {"functionCall": {"name": "read", "args": ARGS}},
+        ],
+    },
+    {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": "words"}}}]},
+    {"role": "model", "parts": [{"text": "Done."}]},
 ]
 STORIES: dict[str, list[Message]] = {
     "pydantic-ai": [
@@ -64,12 +79,7 @@ STORIES: dict[str, list[Message]] = {
         {
             "kind": "request",
             "parts": [
-                {
-                    "part_kind": "tool-return",
-                    "tool_name": "read",
-                    "tool_call_id": "t1",
-                    "content": "words",
-                }
+                {"part_kind": "tool-return", "tool_name": "read", "tool_call_id": "t1", "content": "words"}
             ],
         },
         {"kind": "response", "parts": [{"part_kind": "text", "content": "Done."}]},
@@ -152,32 +162,9 @@ STORIES: dict[str, list[Message]] = {
             "blocks": [{"block_type": "text", "text": "Done."}],
         },
     ],
-    "gemini": [
-        {"role": "user", "parts": [{"text": "Read it."}]},
-        {"role": "model", "parts": GEMINI},
-        {
-            "role": "user",
-            "parts": [{"functionResponse": {"name": "read", "response": {"output": "words"}}}],
-        },
-        {"role": "model", "parts": [{"text": "Done."}]},
-    ],
-    "adk": [
-        adk("user", "user", {"text": "Read it."}),
-        adk("bot", "model", *GEMINI),
-        adk("bot", "user", {"functionResponse": {"name": "read", "response": {"output": "words"}}}),
-        adk("bot", "model", {"text": "Done."}),
-    ],
-    "strands": [
-        strands({"role": "user", "content": [{"text": "Read it."}]}),
-        strands({"role": "assistant", "content": BEDROCK}),
-        strands(
-            {
-                "role": "user",
-                "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "words"}]}}],
-            }
-        ),
-        strands({"role": "assistant", "content": [{"text": "Done."}]}),
-    ],
+    "gemini": GEMINI,
+    "adk": [adk("user", GEMINI[0]), *(adk("bot", content) for content in GEMINI[1:])],
+    "strands": [strands(message) for message in BEDROCK],
     "ggcode": [
         says("user", "Read it."),
         {
@@ -197,15 +184,7 @@ STORIES: dict[str, list[Message]] = {
         {"role": "user", "content": [tool_result("t1", "words")]},
         says("assistant", "Done."),
     ],
-    "bedrock": [
-        {"role": "user", "content": [{"text": "Read it."}]},
-        {"role": "assistant", "content": BEDROCK},
-        {
-            "role": "user",
-            "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "words"}]}}],
-        },
-        {"role": "assistant", "content": [{"text": "Done."}]},
-    ],
+    "bedrock": BEDROCK,
     "responses": [
         item_says("user", "Read it."),
         {
