@@ -45,21 +45,6 @@ def test_what_is_not_understood_ends_with_2_and_leads_to_help(story: Clew, args:
     assert "--help" in done.err or "did you mean" in done.err
 
 
-def test_a_mistyped_address_makes_no_store(cli: Clew) -> None:
-    cli("--store", "missing.db", "rm", "x", code=1)
-    assert not (cli.home / "missing.db").exists()
-
-
-def test_a_store_is_found_by_option_then_environment_then_home(story: Clew) -> None:
-    with clew.open(story.home / "other.db") as store:
-        store.session("elsewhere")
-    assert ["elsewhere"] == [row[0] for row in story("ls", "--store", "other.db").rows]
-    assert ["elsewhere"] == [row[0] for row in story("-s", "other.db", "ls").rows]
-    assert "login-bug" in story("ls").out
-    own = story("ls", env={"CLEW_STORE": ""}, code=1)
-    assert str(story.home / ".local/share/clew/clew.db") in own.err
-
-
 def test_a_closed_pipe_ends_it_quietly_with_141(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("s").append(*({"role": "user", "content": "x" * 500} for _ in range(2000)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -185,18 +184,6 @@ def test_options_may_stand_before_or_behind_the_command(story: Clew) -> None:
         assert expected == story(*args, env={"CLEW_STORE": "nowhere.db"} if store in args else None).out
 
 
-def test_names_are_completed(cli: Clew) -> None:
-    env = {"_CLEW_COMPLETE": "bash", "COMP_LINE": "clew che", "COMP_PART": "che"}
-    assert ["word\tcheckpoint"] == cli(env=env).lines
-
-
-def test_ids_are_completed_with_their_titles(story: Clew) -> None:
-    done = story(env={"_CLEW_COMPLETE": "fish", "COMP_LINE": "clew show login-bug#"})
-    assert "word\tlogin-bug#fork-1\tThe login page" in done.out
-    assert "login-bug#fork-1" in done.out
-    assert "login-bug\t" not in done.out
-
-
 def test_completion_without_a_store_offers_nothing(cli: Clew) -> None:
     env = {"_CLEW_COMPLETE": "bash", "COMP_LINE": "clew show x", "COMP_PART": "x"}
     assert "" == cli(env=env, code=1).out.strip()
@@ -207,8 +194,3 @@ def test_versions_are_told(cli: Clew) -> None:
     told = dict(cli("version").rows)
     assert {"clew", "python", "sqlite", "apsw"} <= set(told)
     assert f"clew {told['clew']}\n" == cli("--version").out
-
-
-def test_modules_of_commands_are_all_there() -> None:
-    for name, place in COMMANDS.items():
-        assert hasattr(import_module(f"clew.cli.{place.module}"), f"{name}_command")

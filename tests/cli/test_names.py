@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import clew
-from clew.cli.names import branch_names, entry_name, find_entry
-from tests.cli.processes import Clew
+from clew.cli.names import branch_names, find_entry
 
 
 def test_a_branch_goes_by_its_last_letters_as_many_as_it_takes() -> None:
@@ -29,23 +28,3 @@ def test_a_name_leads_to_one_entry_of_the_tree() -> None:
         clew.Head("bb2222", 4),
         clew.Head("cc2222", 4),
     ]
-
-
-def test_an_entry_that_was_left_behind_is_reached_by_its_short_name(story: Clew) -> None:
-    with clew.open(story.store) as store:
-        session = store.get("login-bug")
-        tree = session.tree()
-        on_path = {entry.id for entry in session.entries()}
-        left = next(
-            place
-            for branch in tree.branches
-            for place in (clew.Head(branch.id, branch.last),)
-            if str(place) not in on_path and branch.session == session.id
-        )
-        name = entry_name(branch_names(branch.id for branch in tree.branches), left)
-    assert len(name) < 10
-    (shown,) = story("show", f"{session.id}@{name}", "-C", "0", "--json").records
-    assert shown["id"] == str(left)
-    story("rewind", session.id, name)
-    with clew.open(story.store) as store:
-        assert store.get(session.id).head == left

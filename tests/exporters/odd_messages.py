@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.exporters.stories import STORIES
+
 FIELDS = [
     "role", "content", "type", "text", "parts", "source", "data", "media_type", "mimeType", "url",
     "image_url", "file_data", "filename", "name", "id", "input", "arguments", "args", "function",
@@ -43,99 +45,28 @@ VALUE: st.SearchStrategy[Any] = st.recursive(
 )
 MESSAGES = st.dictionaries(st.sampled_from(FIELDS), VALUE, max_size=5)
 
-# Shapes that are right but for one value: what is one step from a good message gets furthest.
 _PNG = "iVBORw0KGgo="
+_IMAGE = f"data:image/png;base64,{_PNG}"
+_BINARY = {"kind": "binary", "data": _PNG, "media_type": "image/png"}
+_MEDIA: list[dict[str, Any]] = [
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _PNG}},
+    {"type": "image_url", "image_url": {"url": _IMAGE}},
+    {"type": "input_image", "image_url": _IMAGE},
+    {"type": "document", "source": {"type": "text", "data": "x"}, "title": "t"},
+    {"image": {"format": "png", "source": {"bytes": _PNG}}},
+]
+# Messages that are right but for one value: what is one step from a good message gets furthest.
 _GOOD: list[dict[str, Any]] = [
-    {
-        "role": "user",
-        "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _PNG}}],
-    },
-    {
-        "role": "user",
-        "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PNG}"}}],
-    },
-    {"role": "user", "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{_PNG}"}]},
-    {
-        "role": "user",
-        "content": [{"type": "document", "source": {"type": "text", "data": "x"}, "title": "t"}],
-    },
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "."}}]},
-    {
-        "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "a"}]}],
-    },
-    {
-        "role": "assistant",
-        "content": "x",
-        "reasoning_content": "y",
-        "tool_calls": [{"id": "t", "type": "function", "function": {"name": "ls", "arguments": "{}"}}],
-    },
-    {"role": "tool", "tool_call_id": "t", "content": "x"},
-    {
-        "role": "model",
-        "parts": [
-            {"text": "x", "thought": True},
-            {"functionCall": {"name": "ls", "args": {}}},
-            {"inlineData": {"mimeType": "image/png", "data": _PNG}},
-        ],
-    },
-    {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"output": "x"}}}]},
-    {"type": "function_call", "call_id": "t", "name": "ls", "arguments": "{}"},
-    {
-        "type": "function_call_output",
-        "call_id": "t",
-        "output": [{"type": "input_image", "image_url": "data:,x"}],
-    },
-    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "x"}], "encrypted_content": "x"},
-    {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "content": "x"}},
+    *(message for story in STORIES.values() for message in story),
+    *({"role": "user", "content": [part]} for part in _MEDIA),
+    {"role": "model", "parts": [{"inlineData": {"mimeType": "image/png", "data": _PNG}}]},
+    {"type": "function_call_output", "call_id": "t", "output": [_MEDIA[2]]},
     {
         "kind": "request",
-        "parts": [
-            {
-                "part_kind": "user-prompt",
-                "content": ["x", {"kind": "binary", "data": _PNG, "media_type": "image/png"}],
-            }
-        ],
+        "parts": [{"part_kind": "user-prompt", "content": [{"kind": "binary", "data": _PNG}]}],
     },
-    {
-        "kind": "response",
-        "parts": [{"part_kind": "tool-call", "tool_name": "ls", "args": "{}", "tool_call_id": "t"}],
-    },
-    {
-        "role": "user",
-        "content": [
-            {"text": "x"},
-            {"image": {"format": "png", "source": {"bytes": _PNG}}},
-            {"toolResult": {"toolUseId": "t", "content": [{"json": {}}]}},
-        ],
-    },
-    {
-        "type": "ai",
-        "data": {
-            "content": "x",
-            "tool_calls": [{"name": "ls", "args": {}, "id": "t"}],
-            "additional_kwargs": {},
-        },
-    },
-    {
-        "author": "a",
-        "content": {"role": "model", "parts": [{"text": "x"}]},
-        "actions": {"stateDelta": {}},
-        "invocationId": "i",
-    },
-    {
-        "role": "user",
-        "blocks": [{"block_type": "text", "text": "x"}, {"block_type": "image", "image": _PNG}],
-        "additional_kwargs": {},
-    },
-    {
-        "type": "message",
-        "role": "user",
-        "contents": [
-            {"type": "text", "text": "x"},
-            {"type": "data", "uri": "data:,x", "media_type": "image/png"},
-        ],
-    },
+    {"role": "user", "blocks": [{"block_type": "image", "image": _PNG}], "additional_kwargs": {}},
+    {"type": "message", "role": "user", "contents": [{"type": "data", "uri": _IMAGE}]},
 ]
 
 

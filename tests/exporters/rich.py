@@ -249,6 +249,10 @@ def claude_files(folder: Path, rounds: int = 1) -> None:
     child.path.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": call, "agentType": "Explore"}))
 
 
+def _todo(content: str, status: str, active: str) -> dict[str, str]:
+    return {"content": content, "status": status, "activeForm": active}
+
+
 def _round(main: Claude, number: int) -> None:
     if number:
         main.user(f"Now do the same for module {number}: run its tests, and fix what fails.")
@@ -266,13 +270,9 @@ def _round(main: Claude, number: int) -> None:
         "TodoWrite",
         {
             "todos": [
-                {"content": "Read the module", "status": "completed", "activeForm": "Reading the module"},
-                {
-                    "content": "Check the age of a token",
-                    "status": "in_progress",
-                    "activeForm": "Checking the age",
-                },
-                {"content": "Run the tests again", "status": "pending", "activeForm": "Running the tests"},
+                _todo("Read the module", "completed", "Reading the module"),
+                _todo("Check the age of a token", "in_progress", "Checking the age"),
+                _todo("Run the tests again", "pending", "Running the tests"),
             ]
         },
         "Todos have been modified successfully.",
@@ -333,6 +333,10 @@ def codex_file(folder: Path) -> Path:
     def item(**payload: Any) -> None:
         line("response_item", payload)
 
+    def said(role: str, text: str) -> None:
+        kind = "output_text" if role == "assistant" else "input_text"
+        item(type="message", role=role, content=[{"type": kind, "text": text}])
+
     def call(name: str, arguments: Any, output: str, id: str) -> None:
         item(type="function_call", name=name, arguments=json.dumps(arguments), call_id=id)
         item(type="function_call_output", call_id=id, output=output)
@@ -350,16 +354,8 @@ def codex_file(folder: Path) -> Path:
         },
     )
     line("turn_context", {"cwd": CWD, "model": "gpt-5", "effort": "medium"})
-    item(
-        type="message",
-        role="user",
-        content=[{"type": "input_text", "text": "<environment_context>\n<cwd>/home/ada</cwd>"}],
-    )
-    item(
-        type="message",
-        role="user",
-        content=[{"type": "input_text", "text": "Make the image smaller -- it has 1.2 GB!"}],
-    )
+    said("user", "<environment_context>\n<cwd>/home/ada</cwd>")
+    said("user", "Make the image smaller -- it has 1.2 GB!")
     item(
         type="reasoning",
         summary=[{"type": "summary_text", "text": "**Looking at layers**"}],
@@ -397,11 +393,7 @@ def codex_file(folder: Path) -> Path:
         ),
         "c4",
     )
-    item(
-        type="message",
-        role="assistant",
-        content=[{"type": "output_text", "text": "The disk is full; free some space and build again."}],
-    )
+    said("assistant", "The disk is full; free some space and build again.")
     line(
         "event_msg",
         {

@@ -193,7 +193,9 @@ def test_formatting_that_is_harmless_stays() -> None:
 
 
 def test_terminal_sequences_and_directions_are_visible() -> None:
-    shown = _quoted(ESCAPES + BIDI)
+    shown = _quoted(ESCAPES + BIDI + "\r\nx\ry")
+    assert shown.startswith("> ␛]0;title␇␛[2Jred⟦U+009B⟧31m␈␡safe⟦U+202E⟧gpj.exe")
+    assert shown.endswith("\n> x\n> y\n")
     assert not set(shown) & set("\x1b\x07\x08\x7f\x9b\u202e\u2066\u200f\U000e0041")
     assert "⟦U+202E⟧" in shown
 

@@ -11,11 +11,13 @@ from clew.exporters import agents
 from clew.exporters.agents import Subagents
 from clew.exporters.blocks import Block
 from clew.exporters.pairs import MOST_HELD, paired
-from clew.exporters.transcript import Transcript, Turn
+from clew.exporters.transcript import Transcript
+from tests.exporters.told import told
+from tests.support.rows import each_row
 
 
-def _call(id: str | None, name: str = "look", **arguments: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "name": name, "input": arguments, **({"id": id} if id else {})}
+def _call(id: str) -> dict[str, Any]:
+    return {"type": "tool_use", "name": "look", "input": {}, "id": id}
 
 
 def _result(id: str, text: str) -> dict[str, Any]:
@@ -30,45 +32,47 @@ def _user(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(blocks)}
 
 
-def _turns(store: clew.Store, id: str = "a", *, whole: bool = False) -> list[Turn]:
-    return list(paired(Transcript(store, id, whole=whole, redactor=None).turns()))
+def _of_gemini(role: str, kind: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": [{kind: {"name": "x", **each}} for each in fields]}
 
 
-def _shape(turns: list[Turn]) -> list[list[Any]]:
-    """Of each turn its blocks: the kind, or of a call the texts of its answers."""
-    return [
+DONE = {"role": "assistant", "content": "done"}
+CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "results go into their calls in whatever order they come": (
+        [_assistant(_call("1"), _call("2")), _user(_result("2", "two")), _user(_result("1", "one")), DONE],
+        ["# Assistant", "look: one", "look: two", "done"],
+    ),
+    "words beside a result stay where they are": (
+        [_assistant(_call("1")), _user(_result("1", "one"), {"type": "text", "text": "stop"})],
+        ["# Assistant", "look: one", "# User", "stop"],
+    ),
+    "a call without a result is told when a person speaks": (
+        [_assistant(_call("1")), {"role": "user", "content": "go on"}, _user(_result("1", "late"))],
+        ["# Assistant", "look (no result)", "# User", "go on", "# Tool", "Result of look: late"],
+    ),
+    "a result that was written twice is told once": (
+        [_assistant(_call("1")), _user(_result("1", "one")), _user(_result("1", "one"))],
+        ["# Assistant", "look: one"],
+    ),
+    "two results of one call are both told": (
+        [_assistant(_call("1")), _user(_result("1", "one")), _user(_result("1", "other"))],
+        ["# Assistant", "look: one", "# Tool", "Result of look: other"],
+    ),
+    "results without ids are paired by name and order": (
         [
-            [answer.text for answer in block.answers] if block.kind == "call" else block.kind
-            for block in turn.blocks
-        ]
-        for turn in turns
-    ]
+            _of_gemini("model", "functionCall", {"args": {}}, {"args": {}}),
+            _of_gemini("user", "functionResponse", {"response": {"n": 1}}, {"response": {"n": 2}}),
+        ],
+        ["# Assistant", 'x: { "n": 1 }', 'x: { "n": 2 }'],
+    ),
+}
 
 
-def test_results_go_into_their_calls_in_whatever_order_they_come(store: clew.Store) -> None:
-    s = store.create("a")
-    s.append(_assistant(_call("1"), _call("2")), _user(_result("2", "two")), _user(_result("1", "one")))
-    s.append({"role": "assistant", "content": "done"})
-    assert _shape(_turns(store)) == [[["one"], ["two"]], ["text"]]
-
-
-def test_words_beside_a_result_stay_where_they_are(store: clew.Store) -> None:
-    text = {"type": "text", "text": "stop"}
-    store.create("a").append(_assistant(_call("1")), _user(_result("1", "one"), text))
-    assert _shape(_turns(store)) == [[["one"]], ["text"]]
-
-
-def test_a_call_without_a_result_is_told_when_a_person_speaks(store: clew.Store) -> None:
-    s = store.create("a")
-    s.append(_assistant(_call("1")), {"role": "user", "content": "go on"}, _user(_result("1", "late")))
-    assert _shape(_turns(store)) == [[[]], ["text"], ["result"]]
-
-
-def test_a_result_that_was_written_twice_is_told_once(store: clew.Store) -> None:
-    store.create("a").append(_assistant(_call("1")), _user(_result("1", "one")), _user(_result("1", "one")))
-    assert _shape(_turns(store)) == [[["one"]]]
-    store.create("b").append(_assistant(_call("1")), _user(_result("1", "one")), _user(_result("1", "other")))
-    assert _shape(_turns(store, "b")) == [[["one"]], ["result"]]
+@each_row(("messages", "lines"), CASES.values(), ids=CASES)
+def test_a_result_is_told_in_its_call(messages: list[dict[str, Any]], lines: list[str]) -> None:
+    with clew.open("memory:") as store:
+        store.create("a").append(*messages)
+        assert told(store, "a") == lines
 
 
 def test_a_result_on_another_branch_stays_there(store: clew.Store) -> None:
@@ -76,26 +80,9 @@ def test_a_result_on_another_branch_stays_there(store: clew.Store) -> None:
     s.append(_assistant(_call("1")), _user(_result("1", "one")))
     s.rewind(0)
     s.append(_user(_result("1", "another")))
-    assert _shape(_turns(store, whole=True)) == [[[]], ["result"], ["result"]]
-
-
-def test_results_without_ids_are_paired_by_name_and_order(store: clew.Store) -> None:
-    def part(kind: str, name: str, **more: Any) -> dict[str, Any]:
-        return {kind: {"name": name, **more}}
-
-    store.create("a").append(
-        {"role": "model", "parts": [part("functionCall", "x", args={}), part("functionCall", "x", args={})]},
-        {
-            "role": "user",
-            "parts": [
-                part("functionResponse", "x", response={"output": "1"}),
-                part("functionResponse", "x", response={"output": "2"}),
-            ],
-        },
-    )
-    [[first, second]] = _shape(_turns(store))
-    assert "1" in first[0]
-    assert "2" in second[0]
+    lines = told(store, "a", whole=True)
+    assert "look (no result)" in lines
+    assert {"Result of look: one", "Result of look: another"} < set(lines)
 
 
 def test_what_is_held_back_has_a_bound(store: clew.Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from clew.core.redact.rules import RULES
 from tests.support.rows import each_row
 
 KEY = "ghp_" + "a1B2" * 9
+HUGE = {"n": 123456789012345678901234567890, "f": 0.1, "b": True, "z": None}
 FORMATS: list[Literal["markdown", "html", "json", "jsonl"]] = ["markdown", "html", "json", "jsonl"]
 
 
@@ -98,21 +99,6 @@ def test_s24_a_field_that_has_a_secret_for_a_name_is_reported_without_it() -> No
     assert KEY not in repr(redactor.report())
 
 
-def test_a_field_with_a_telling_name_is_enough() -> None:
-    clean = Redactor().value({"password": "hunter2", "user": "ann", "max_tokens": "4096"}, "x")
-    assert clean == {"password": "[REDACTED:secret]", "user": "ann", "max_tokens": "4096"}
-
-
-def test_environments_as_pairs_of_name_and_value_are_understood() -> None:
-    clean = Redactor().value(
-        [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "HOME", "value": "/root"}], "x"
-    )
-    assert clean == [
-        {"name": "DB_PASSWORD", "value": "[REDACTED:secret]"},
-        {"name": "HOME", "value": "/root"},
-    ]
-
-
 def test_s24_i17_signatures_and_images_are_left_byte_for_byte() -> None:
     message = {
         "role": "assistant",
@@ -125,24 +111,30 @@ def test_s24_i17_signatures_and_images_are_left_byte_for_byte() -> None:
     assert Redactor().value(message, "x") == message
 
 
-def test_numbers_keep_their_exact_value() -> None:
-    huge = {"n": 123456789012345678901234567890, "f": 0.1, "b": True, "z": None}
-    assert Redactor().value(huge, "x") == huge
+@each_row(
+    ("given", "clean"),
+    [
+        (
+            {"password": "hunter2", "user": "ann", "max_tokens": "4096"},
+            {"password": "[REDACTED:secret]", "user": "ann", "max_tokens": "4096"},
+        ),
+        (
+            [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "HOME", "value": "/root"}],
+            [{"name": "DB_PASSWORD", "value": "[REDACTED:secret]"}, {"name": "HOME", "value": "/root"}],
+        ),
+        (HUGE, HUGE),
+        (f"before {KEY} after", "before [REDACTED:github-token] after"),
+        ("postgres://app:hunter2@db/prod", "postgres://app:[REDACTED:connection-string]@db/prod"),
+    ],
+)
+def test_secrets_are_replaced_and_all_else_stays(given: Any, clean: Any) -> None:
+    """Fields with a telling name, pairs of name and value of an environment, texts; numbers are exact."""
+    assert Redactor().value(given, "x") == clean
 
 
-def test_the_rest_of_a_text_stays() -> None:
-    assert Redactor().text(f"before {KEY} after", "x") == "before [REDACTED:github-token] after"
-    url = "postgres://app:hunter2@db/prod"
-    assert Redactor().text(url, "x") == "postgres://app:[REDACTED:connection-string]@db/prod"
-
-
-def test_rules_of_your_own_come_first() -> None:
-    redactor = Redactor(extra={"badge": r"\bEMP-\d{6}\b"})
-    assert redactor.text("I am EMP-123456", "x") == "I am [REDACTED:badge]"
-
-
-def test_kinds_can_be_kept() -> None:
-    assert Redactor(keep=["github-token"]).text(KEY, "x") == KEY
+def test_rules_of_your_own_come_first_and_kinds_can_be_kept() -> None:
+    redactor = Redactor(extra={"badge": r"\bEMP-\d{6}\b"}, keep=["github-token"])
+    assert redactor.text(f"I am EMP-123456, {KEY}", "x") == f"I am [REDACTED:badge], {KEY}"
 
 
 def test_mistakes_in_the_settings_are_said() -> None:

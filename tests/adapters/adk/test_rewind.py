@@ -132,16 +132,7 @@ def test_what_is_no_event_is_passed_over(service: ClewSessionService) -> None:
     run(work())
 
 
-def test_the_session_can_be_given_points_to_come_back_to(service: ClewSessionService) -> None:
-    async def work() -> None:
-        live = await service.create_session(**TALK)
-        await count_to(service, live, 1)
-        service.session(**TALK).checkpoint("good")
-        await count_to(service, live, 2)
-        service.session(**TALK).rewind("good")
-        assert (await load(service)).state["count"] == 1
-
-    run(work())
+def test_a_session_that_is_not_there_is_named(service: ClewSessionService) -> None:
     with pytest.raises(clew.SessionNotFoundError, match="nobody"):
         service.session(app_name="birds", user_id="ann", session_id="nobody")
 

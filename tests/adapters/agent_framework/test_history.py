@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from pathlib import Path
 from typing import Any
@@ -147,19 +146,6 @@ def test_only_the_end_of_a_history_is_read_to_add_to_it(
 
     assert asked == [2]
     assert local.get("talk").info.messages == 42
-
-
-def test_two_that_save_at_once_both_stay(store: clew.Store) -> None:
-    async def story() -> None:
-        provider = ClewHistoryProvider(store)
-        batches = [[says("user", f"ask {n}"), says("assistant", f"say {n}")] for n in range(8)]
-        await asyncio.gather(*(provider.save_messages("talk", batch) for batch in batches))
-
-    run(story())
-    said = texts(run(ClewHistoryProvider(store).get_messages("talk")))
-
-    assert sorted(said) == sorted([f"{word} {n}" for n in range(8) for word in ("ask", "say")])
-    assert all(said[i + 1] == said[i].replace("ask", "say") for i in range(0, 16, 2))
 
 
 def test_what_somebody_else_saved_meanwhile_is_not_saved_again(local: clew.Store) -> None:

@@ -179,6 +179,7 @@ def test_a_thread_with_very_many_subgraphs_is_listed_in_order(url: str) -> None:
         anywhere: Any = {"configurable": {"thread_id": "talk"}}
         assert [one.checkpoint["id"] for one in saver.list(anywhere)] == expected
         assert [one.checkpoint["id"] for one in saver.list(None, limit=3)] == expected[:3]
+        assert [one.checkpoint["id"] for one in saver.list(made[5])] == [expected[-6]]
         assert [one.checkpoint["id"] for one in saver.list(None, before=made[5], limit=2)] == expected[-5:-3]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
@@ -35,33 +34,6 @@ def test_langgraphs_own_conformance_passes_with_every_capability(store: clew.Sto
 
 
 # -- values
-
-
-def test_values_of_all_kinds_come_back(saver: ClewSaver) -> None:
-    given: dict[str, Any] = {
-        "text": "words " * 200,
-        "none": None,
-        "bytes": b"\x00\xff" * 100,
-        "list": [{"n": number, "words": "words " * 20} for number in range(30)],
-        "dict": {"a": {"b": [1, 2.5, True, None]}},
-        "empty": [],
-    }
-    assert values(saver, put(saver, thread(), given)) == given
-
-
-def test_what_did_not_change_is_taken_from_the_checkpoint_before(saver: ClewSaver) -> None:
-    first = put(saver, thread(), {"plan": "a long plan " * 20, "step": 1})
-    made = checkpoint({"step": 2}, {"plan": 1, "step": 2})
-    second = saver.put(first, made, {}, {"step": 2})
-
-    assert values(saver, second) == {"plan": "a long plan " * 20, "step": 2}
-
-
-def test_a_channel_that_is_gone_does_not_come_back(saver: ClewSaver) -> None:
-    first = put(saver, thread(), {"plan": "x", "step": 1})
-    second = saver.put(first, checkpoint({"step": 2}, {"step": 2}), {}, {"step": 2})
-
-    assert values(saver, second) == {"step": 2}
 
 
 def test_branches_that_count_alike_share_no_value(saver: ClewSaver) -> None:
@@ -182,25 +154,6 @@ def test_writes_may_come_before_their_checkpoint(saver: ClewSaver) -> None:
 
 
 # -- listing
-
-
-def test_a_listing_spans_threads_and_namespaces_newest_first(saver: ClewSaver) -> None:
-    made = [
-        put(saver, thread(name, ns), {"a": 1})
-        for name, ns in (("x", ""), ("y", ""), ("x", "sub:1"), ("y", ""))
-    ]
-    ids = [config["configurable"]["checkpoint_id"] for config in made]
-
-    everything = [one.config["configurable"] for one in saver.list(None)]
-    assert [one["checkpoint_id"] for one in everything] == ids[::-1]
-    assert [one["thread_id"] for one in everything] == ["y", "x", "y", "x"]
-    of_x: Any = {"configurable": {"thread_id": "x"}}
-    assert [one.config["configurable"]["checkpoint_ns"] for one in saver.list(of_x)] == ["sub:1", ""]
-    assert [one.checkpoint["id"] for one in saver.list(of_x, before=made[2])] == [ids[0]]
-    assert [
-        one.checkpoint["id"]
-        for one in saver.list({"configurable": {"thread_id": "x"} | made[2]["configurable"]})
-    ] == [ids[2]]
 
 
 def test_a_listing_has_pages_filters_and_nested_keys(saver: ClewSaver) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,65 +96,40 @@ def local() -> Iterator[ClewChatStore]:
 
 Deed = Callable[[BaseChatStore], Any]
 
-DEEDS: dict[str, list[Deed]] = {
-    "nothing": [lambda s: s.get_keys(), lambda s: s.get_messages("a")],
-    "unknown keys": [
-        lambda s: s.delete_messages("a"),
-        lambda s: s.delete_message("a", 0),
-        lambda s: s.delete_last_message("a"),
-        lambda s: s.get_keys(),
-    ],
-    "add": [lambda s: s.add_message("a", said("1")), lambda s: s.add_message("a", said("2"))],
-    "set": [
-        lambda s: s.set_messages("a", says("1", "2")),
-        lambda s: s.set_messages("a", says("1", "x", "y")),
-    ],
-    "set shorter": [
-        lambda s: s.set_messages("a", says("1", "2", "3")),
-        lambda s: s.set_messages("a", says("1")),
-    ],
-    "set nothing": [lambda s: s.set_messages("a", says("1")), lambda s: s.set_messages("a", [])],
-    "set nothing at once": [lambda s: s.set_messages("a", [])],
-    "set something else": [
-        lambda s: s.set_messages("a", says("1")),
-        lambda s: s.set_messages("a", says("2")),
-    ],
-    "delete first": [lambda s: s.set_messages("a", says(*"123")), lambda s: s.delete_message("a", 0)],
-    "delete middle": [lambda s: s.set_messages("a", says(*"123")), lambda s: s.delete_message("a", 1)],
-    "delete end": [lambda s: s.set_messages("a", says(*"123")), lambda s: s.delete_message("a", 2)],
-    "delete behind": [lambda s: s.set_messages("a", says(*"123")), lambda s: s.delete_message("a", 3)],
-    "delete backwards": [
-        lambda s: s.set_messages("a", says(*"123")),
-        lambda s: s.delete_message("a", -2),
-        lambda s: s.delete_message("a", -1),
-    ],
-    "delete last": [lambda s: s.set_messages("a", says(*"12")), lambda s: s.delete_last_message("a")],
-    "delete all": [
-        lambda s: s.set_messages("a", says(*"12")),
-        lambda s: s.add_message("b", said("3")),
-        lambda s: s.delete_messages("a"),
-        lambda s: s.get_keys(),
-        lambda s: s.add_message("a", said("4")),
-        lambda s: s.get_keys(),
-    ],
-    "keys": [
-        lambda s: [s.add_message(key, said(key)) for key in ("z", "a", "m", "")],
-        lambda s: s.get_keys(),
-    ],
-    "keyword calls": [
-        lambda s: s.add_message(key="a", message=said("1")),
-        lambda s: s.delete_message(key="a", idx=0),
-    ],
-}
+DEEDS: list[Deed] = [
+    lambda s: s.get_messages("a"),
+    lambda s: s.add_message("a", said("1")),
+    lambda s: s.add_message(key="b", message=said("2")),
+    lambda s: [s.add_message(key, said(key)) for key in ("z", "m", "")],
+    lambda s: s.set_messages("a", says(*"123")),
+    lambda s: s.set_messages("a", says("1", "x", "y")),
+    lambda s: s.set_messages("a", says("1")),
+    lambda s: s.set_messages("a", says("2")),
+    lambda s: s.set_messages("a", []),
+    lambda s: s.delete_message("a", 0),
+    lambda s: s.delete_message("a", 1),
+    lambda s: s.delete_message("a", 2),
+    lambda s: s.delete_message("a", 3),
+    lambda s: s.delete_message(key="a", idx=-1) if s.get_messages("a") else None,
+    lambda s: s.delete_message(key="a", idx=-2) if s.get_messages("a")[1:] else None,
+    # Of a list without messages, LlamaIndex's own store fails to take the last one.
+    lambda s: s.delete_last_message("a") if s.get_messages("a") or "a" not in s.get_keys() else None,
+    lambda s: s.delete_messages("a"),
+    lambda s: s.delete_messages("b"),
+]
 
 
-@pytest.mark.parametrize("name", DEEDS)
-def test_it_does_what_the_simple_store_does(local: ClewChatStore, name: str) -> None:
-    simple = SimpleChatStore()
-    for deed in DEEDS[name]:
-        assert deed(local) == deed(simple)
-        assert local.get_messages("a") == simple.get_messages("a")
-        assert local.get_keys() == simple.get_keys()
+@pytest.mark.parametrize("seed", range(4))
+def test_it_does_what_the_simple_store_does(seed: int) -> None:
+    """One deed after the other, in orders that are the same on every run; after each both say the same."""
+    chance = random.Random(seed)
+    for _ in range(12):
+        with clew.open("memory:") as store:
+            ours, simple = ClewChatStore(store), SimpleChatStore()
+            for deed in chance.choices(DEEDS, k=12):
+                assert deed(ours) == deed(simple)
+                assert ours.get_messages("a") == simple.get_messages("a")
+                assert ours.get_keys() == simple.get_keys()
 
 
 @pytest.mark.parametrize("index", [0, 1, 3, 9, -1, -9])

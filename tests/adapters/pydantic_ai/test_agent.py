@@ -130,9 +130,26 @@ def test_a_turn_is_done_again_on_a_branch_and_tried_in_a_fork(store: clew.Store)
     assert {hit.session for hit in store.search("heron", role="user")} <= {"talk", "try"}
 
 
+class Together(ClewConversationStore):
+    """The first two that load a conversation have both loaded it before one of them goes on."""
+
+    def __init__(self, store: clew.Store) -> None:
+        super().__init__(store)
+        self._loaded = 0
+        self._by_both = asyncio.Event()
+
+    async def load(self, *args: Any, **options: Any) -> Conversation | None:
+        found = await super().load(*args, **options)
+        self._loaded += 1
+        if self._loaded == 2:
+            self._by_both.set()
+        await self._by_both.wait()
+        return found
+
+
 def test_a_stream_of_two_agents_at_once_loses_nothing(store: clew.Store) -> None:
     async def story() -> int:
-        conversations = ClewConversationStore(store)
+        conversations = Together(store)
         retries = 0
 
         async def agent(name: str) -> None:

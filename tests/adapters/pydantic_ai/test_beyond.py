@@ -146,15 +146,6 @@ def test_a_write_under_the_lease_of_a_run(local: clew.Store) -> None:
     assert [entry.epoch for entry in local.get("talk").entries()] == [0, 0, 0, 0, 1, 1]
 
 
-def test_a_session_made_before_becomes_the_conversation(local: clew.Store) -> None:
-    local.create("talk", title="Birds", tags=["x"])
-    run(started(ClewConversationStore(local)))
-    info = local.get("talk").info
-
-    assert (info.title, info.tags, info.messages) == ("Birds", ("x",), 4)
-    assert info.metadata == {"framework": "pydantic-ai"}
-
-
 def test_a_fork_may_go_into_a_session_that_was_made_before(local: clew.Store) -> None:
     adapter = ClewConversationStore(local)
     run(started(adapter))

@@ -124,12 +124,6 @@ def test_a_session_is_created_once(quick: ClewSessionRepository) -> None:
         quick.create_session(Session(session_id=TALK, session_type=SessionType.AGENT))
 
 
-def test_a_session_of_something_else_is_left_alone(quick: ClewSessionRepository) -> None:
-    quick._store.session("taken", metadata={"framework": "other"})
-    with pytest.raises(SessionException, match="belongs to other"):
-        quick.create_session(Session(session_id="taken", session_type=SessionType.AGENT))
-
-
 def test_ids_with_separators_are_refused(quick: ClewSessionRepository) -> None:
     for bad in (lambda: quick.read_session("a/b"), lambda: quick.read_agent(TALK, "../b")):
         with pytest.raises(ValueError, match="path separators"):
@@ -232,15 +226,6 @@ def test_two_that_write_the_same_number_do_not_overwrite_each_other(
     assert repository.list_messages(TALK, AGENT) == [message]
 
 
-def test_numbers_that_json_has_not_come_back(repository: ClewSessionRepository) -> None:
-    content = [{"toolResult": {"toolUseId": "c", "content": [{"json": [float("inf"), 1.5, (2,)]}]}}]
-    repository.create_message(TALK, AGENT, SessionMessage.from_message(said("user", *content), 0))
-
-    (found,) = repository.list_messages(TALK, AGENT)
-
-    assert found.message["content"][0]["toolResult"]["content"] == [{"json": [float("inf"), 1.5, [2]]}]
-
-
 def test_what_is_no_json_raises_as_in_the_stores_of_strands(quick: ClewSessionRepository) -> None:
     with pytest.raises(TypeError, match="serializable"):
         quick.create_message(TALK, AGENT, SessionMessage.from_message(said("user", {"text": object()}), 0))
@@ -291,16 +276,6 @@ def test_a_deleted_session_is_in_the_trash_and_may_begin_anew(repository: ClewSe
     assert [info.id for info in repository._store.list()] == [by_hand.id]
     begin(repository, TALK)
     assert listed(repository) == []
-
-
-def test_the_path_to_the_head_is_what_strands_gets(repository: ClewSessionRepository) -> None:
-    add(repository, 0, 1, 2, 3)
-    repository.session(TALK).rewind(1)
-    assert listed(repository) == [0, 1]
-
-    add(repository, 2)
-
-    assert listed(repository) == [0, 1, 2]
 
 
 def test_marks_and_messages_of_clew_do_not_disturb(repository: ClewSessionRepository) -> None:

@@ -212,16 +212,6 @@ def test_each_message_of_a_growing_snapshot_is_written_once(store: clew.Store) -
     assert sum(len(content) for _, content in kept(store).documents()) < 1500
 
 
-def test_a_window_that_slides_leaves_the_log_whole(store: clew.Store) -> None:
-    storage = Blocking(ClewStorage(store))
-    for end in range(2, 12):
-        data = snapshot_of(talk(*range(max(0, end - 4), end)))
-        storage.write(latest(), data)
-        assert storage.read(latest()) == data
-
-    assert texts(store) == [str(number) for number in range(11)]
-
-
 def test_a_window_that_slides_over_repeated_words_copies_nothing(memory: clew.Store, quick: Any) -> None:
     quick.write(latest(), snapshot_of(talk("yes", "yes", 1, 2)))
     quick.write(latest(), snapshot_of(talk("yes", 1, 2, 3)))
@@ -386,18 +376,6 @@ def test_a_rewound_session_is_what_the_next_agent_gets(store: clew.Store) -> Non
     assert blocking.read(latest()) == written
     session.append({"role": "user", "content": "from outside"})
     assert json.loads(blocking.read(latest()))["data"]["messages"][-1] == talk("from outside")[0]
-
-
-def test_a_rewound_agent_waits_for_no_answer(quick: Any) -> None:
-    waiting = {"interrupts": {"i": {}}, "context": {}, "activated": True}
-    data = json.loads(snapshot_of(talk(0, 1)))
-    data["data"]["interrupt_state"] = waiting
-    quick.write(latest(), json.dumps(data, ensure_ascii=False).encode())
-    assert json.loads(quick.read(latest())) == data
-
-    quick.storage.session("talk").rewind(0)
-
-    assert json.loads(quick.read(latest()))["data"]["interrupt_state"]["activated"] is False
 
 
 def test_a_fork_has_the_snapshots_and_goes_its_own_way(store: clew.Store) -> None:

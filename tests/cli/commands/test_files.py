@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.cli.views.restoring import report_lines
-from clew.model.files import FileChange, FileFailure, KeptFile, RestoreReport
 from tests.cli.processes import Clew
 
 
@@ -106,6 +104,8 @@ def test_what_changed_since_the_last_snapshot_is_restored_kept_or_refused_as_ask
     (work / "a.txt").write_text("mine\n")
     kept = cli("restore", id, "--on-conflict", "keep", "--yes")
     assert f"{work}: no file differs; kept 1 (1 changed)\n" == kept.err
+    shown = cli.on_terminal("restore", id, "--on-conflict", "keep", "--yes", "--color=never").out
+    assert "  kept      a.txt  (changed since the last snapshot)" in shown.splitlines()
     assert "mine\n" == (work / "a.txt").read_text()
     assert "--on-conflict keep" in cli("restore", id, "--on-conflict", "refuse", "--yes", code=1).err
     assert f"{work}: restored 1\nclew restore --undo " in cli("restore", id, "--yes").err
@@ -211,29 +211,3 @@ def test_s09_a_checkpoint_with_files_names_what_may_hold_secrets(cli: Clew, work
     assert "" == cli("checkpoint", "s", "plan", "--files", "work", "--include", "*.pem").err
     assert "0.pem" in cli("cat", "s@plan", "0.pem", "--json").out
     assert "go with --files" in cli("checkpoint", "s", "plan", "--include", "*.pem", code=2).err
-
-
-def test_what_could_not_be_restored_comes_first() -> None:
-    changes = (
-        FileChange(path="a.py", verb="overwrite", kind="file", size=1, old_size=2),
-        FileChange(path="b.py", verb="delete", kind="file", size=0, old_size=2, conflict=True),
-        FileChange(path="c.py", verb="create", kind="file", size=1, old_size=0),
-    )
-    report = RestoreReport(
-        id="r",
-        dry_run=False,
-        snapshot="s",
-        root="/srv/shop",
-        safety="t",
-        changes=changes,
-        conflicts=(),
-        kept=(KeptFile("d.py", "changed"), KeptFile("e.log", "ignored")),
-        failed=(FileFailure("c.py", "Permission denied"),),
-    )
-    assert [str(line) for line in report_lines(report)] == [
-        "  failed    c.py  (Permission denied)",
-        "  restored  a.py",
-        "  deleted   b.py  (new or changed since the last snapshot)",
-        "  kept      d.py  (changed since the last snapshot)",
-        "/srv/shop: restored 1, deleted 1, kept 2 (1 changed, 1 ignored), failed 1",
-    ]

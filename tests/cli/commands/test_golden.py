@@ -25,24 +25,6 @@ def test_nothing_is_wider_than_the_terminal(story: Clew, width: int) -> None:
         assert max(map(len, lines)) <= width, args
 
 
-def test_log_graph_draws_branches_forks_checkpoints_and_heads(story: Clew) -> None:
-    expected = """\
-●    aaaa.5  ◀ login-bug  assistant  Done.
-●    aaaa.4  user       Only guard line 42.
-│ ○  bbbb.5  ◀ login-bug#fork-1  assistant  It works.
-│ ○  bbbb.4  user       Try the middleware.
-├─╯
-│ ·  cccc.5  left behind  user       Stop! Now nobody can log in.
-│ ·  cccc.4  assistant  I rewrote auth.py.
-├─╯
-●    cccc.3  ◆ plan  assistant  Line 42 fails on an old cookie. Guard it, or a middleware?
-●    cccc.2  tool       42: user = sessions[cookie] 43: return user
-●    cccc.1  assistant  → Read auth.py
-●    cccc.0  user       The login page returns 500. Please fix it.
-"""
-    assert expected == settled(story("log", "--graph", "login-bug").out)
-
-
 @pytest.mark.parametrize("command", [("log",), ("log", "--graph")], ids=["log", "graph"])
 def test_log_on_terminals(agents: Clew, command: tuple[str, ...]) -> None:
     """A session with a fork and something left behind, and one with a subagent."""

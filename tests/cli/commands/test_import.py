@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,32 +26,24 @@ from tests.cli.processes import COMMAND, Clew
 from tests.home.make import make_home
 from tests.support.rows import each_row
 
+
+def _line(uuid: str, parent: str | None, second: int, **message: Any) -> dict[str, Any]:
+    return {
+        "type": message["role"],
+        "uuid": uuid,
+        "parentUuid": parent,
+        "sessionId": "0b1c2d3e-0000-4000-8000-000000000001",
+        "timestamp": f"2026-01-02T03:04:0{second}.000Z",
+        "cwd": "/srv/shop",
+        "version": "2.0.0",
+        "message": message,
+    }
+
+
+ANSWER = [{"type": "text", "text": "Done, it was a cookie"}]
 CLAUDE = [
-    {
-        "type": "user",
-        "uuid": "u1",
-        "parentUuid": None,
-        "sessionId": "0b1c2d3e-0000-4000-8000-000000000001",
-        "timestamp": "2026-01-02T03:04:05.000Z",
-        "cwd": "/srv/shop",
-        "version": "2.0.0",
-        "message": {"role": "user", "content": "Fix the login page"},
-    },
-    {
-        "type": "assistant",
-        "uuid": "a1",
-        "parentUuid": "u1",
-        "sessionId": "0b1c2d3e-0000-4000-8000-000000000001",
-        "timestamp": "2026-01-02T03:04:06.000Z",
-        "cwd": "/srv/shop",
-        "version": "2.0.0",
-        "message": {
-            "id": "msg_1",
-            "role": "assistant",
-            "model": "m",
-            "content": [{"type": "text", "text": "Done, it was a cookie"}],
-        },
-    },
+    _line("u1", None, 5, role="user", content="Fix the login page"),
+    _line("a1", "u1", 6, id="msg_1", role="assistant", model="m", content=ANSWER),
 ]
 
 

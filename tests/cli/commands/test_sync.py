@@ -23,9 +23,8 @@ from tests.support.rows import each_row
 
 __all__ = ["claude", "home"]
 
-FIRST: dict[str, Any] = {**CLAUDE[0]}  # type: ignore[dict-item]
-NEXT = {
-    **FIRST,
+NEXT: dict[str, Any] = {
+    **CLAUDE[0],
     "uuid": "u2",
     "parentUuid": "a1",
     "message": {"role": "user", "content": "And the logout"},

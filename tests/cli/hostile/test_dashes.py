@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 import clew
 from clew.cli import COMMANDS
 from clew.cli.app import SessionArgument
-from clew.core.messages.shell import typed
 from tests.cli.processes import Clew
 from tests.support.rows import named
 
@@ -84,22 +81,6 @@ def test_what_is_neither_an_option_nor_an_id_is_told(dashed: Clew) -> None:
     assert "no option -q" in dashed("ls", "-qq", code=2).err
     with clew.open(dashed.store) as store:
         assert len(list(store.list())) == 2
-
-
-def test_a_command_that_is_printed_can_be_pasted(dashed: Clew) -> None:
-    told = dashed("rm", "--", DASHED).out
-    dashed("trash", "restore", *shlex.split(told.partition("trash restore ")[2].partition(" brings")[0]))
-    assert DASHED in dashed("ls").out
-
-
-def test_an_id_is_typed_so_that_a_shell_hands_it_over() -> None:
-    ids = ["plain", "-dash", "a b", "it's", "a#fork-1", "#a", "$HOME", "~", "a;b", "鷺", "*"]
-    script = "".join(f"printf '<%s>' x {typed(id)}; echo\n" for id in ids)
-    lines = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert lines == [f"<x><--><{id}>" if id.startswith("-") else f"<x><{id}>" for id in ids]
-    assert "'" not in typed("login-bug#fork-1")
 
 
 def test_an_id_with_a_dash_is_completed_behind_two_dashes(dashed: Clew) -> None:

@@ -196,16 +196,12 @@ async def test_the_command_of_the_agent_is_copied_and_shown(screen: Screen) -> N
     assert screen.reader
 
 
-def test_without_a_command_the_reason_is_shown(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("mine").append(user("Hello"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("c")
-        assert "No agent is known that wrote it" in screen.text
-        assert "" == screen.app.clipboard
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_without_a_command_the_reason_is_shown(screen: Screen) -> None:
+    screen.store.session("mine").append(user("Hello"))
+    await screen.press("f5", "c")
+    assert "No agent is known that wrote it" in screen.text
+    assert "" == screen.app.clipboard
 
 
 @browsing("agents")

@@ -216,53 +216,44 @@ async def test_a_fork_says_from_where_asks_an_id_and_takes_no_used_one(screen: S
     assert "login-bug-b" in screen.text
 
 
-def test_a_fork_made_in_the_list_begins_at_the_head_and_is_selected(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        for number in range(3):
-            store.session(f"chat-{number}").append(user(f"Talk {number}"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("j", "f")
-        assert "Fork chat-1 at entry 0:" in screen.text
-        await screen.press("escape")
-        assert 3 == len(screen.texts)
-        await screen.press("f", "enter")
-        assert "chat-1#fork-1" == screen.rows.rows[screen.rows.cursor].info.id
-        assert ["chat-1#fork-1 begins at entry 0 of chat-1"] == screen.toasts
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_a_fork_made_in_the_list_begins_at_the_head_and_is_selected(screen: Screen) -> None:
+    for number in range(3):
+        screen.store.session(f"chat-{number}").append(user(f"Talk {number}"))
+    await screen.press("f5", "j", "f")
+    assert "Fork chat-1 at entry 0:" in screen.text
+    await screen.press("escape")
+    assert 3 == len(screen.texts)
+    await screen.press("f", "enter")
+    assert "chat-1#fork-1" == screen.rows.rows[screen.rows.cursor].info.id
+    assert ["chat-1#fork-1 begins at entry 0 of chat-1"] == screen.toasts
 
 
-def test_nothing_to_undo_is_said(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("chat").append(user("Hello"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("u")
-        assert "nothing to undo" in screen.toasts[0]
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_nothing_to_undo_is_said(screen: Screen) -> None:
+    screen.store.session("chat").append(user("Hello"))
+    await screen.press("f5", "u")
+    assert "nothing to undo" in screen.toasts[0]
 
 
-def test_hostile_text_is_shown_and_neither_markup_nor_control(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        s = store.create("[/evil]", title=HOSTILE, tags=["[red]" + HOSTILE[:10]], workspace="/w/[/x]\x1b[31m")
-        arguments = '{"command": "ls \\u001b[31m [/bold]"}'
-        calls = [{"id": "c1", "type": "function", "function": {"name": "[/b]\x1b", "arguments": arguments}}]
-        s.append(user(HOSTILE), {"role": "assistant", "content": None, "tool_calls": calls})
-        s.append({"role": "tool", "tool_call_id": "c1", "content": HOSTILE}, user(HOSTILE))
-        s.checkpoint("[red]" + HOSTILE)
-
-    async def steps(screen: Screen) -> None:
-        keys: tuple[list[str], ...] = (
-            [], ["e"], ["escape", "T"], ["escape", "a"], ["escape", "p"], ["escape", "x"], ["escape", "c"],
-            ["escape", "enter"], ["v"], ["a"], ["f"], ["escape", "t"], ["end", "r"], ["y"], ["u"], ["y"],
-        )  # fmt: skip
-        for some in keys:
-            await screen.press(*some)
-            assert not [char for char in screen.text if char in "\x1b\x07\u202e"], some
-        await screen.press("escape", "escape", "d")
-        assert any("[/evil] is in the trash" in toast for toast in screen.toasts)
-        assert not [char for char in "".join(screen.toasts) if char in "\x1b\x07\u202e"]
-
-    browse(cli, steps, size=(160, 24))
+@browsing("cli", size=(160, 24))
+async def test_hostile_text_is_shown_and_neither_markup_nor_control(screen: Screen) -> None:
+    s = screen.store.create(
+        "[/evil]", title=HOSTILE, tags=["[red]" + HOSTILE[:10]], workspace="/w/[/x]\x1b[31m"
+    )
+    arguments = '{"command": "ls \\u001b[31m [/bold]"}'
+    calls = [{"id": "c1", "type": "function", "function": {"name": "[/b]\x1b", "arguments": arguments}}]
+    s.append(user(HOSTILE), {"role": "assistant", "content": None, "tool_calls": calls})
+    s.append({"role": "tool", "tool_call_id": "c1", "content": HOSTILE}, user(HOSTILE))
+    s.checkpoint("[red]" + HOSTILE)
+    await screen.press("f5")
+    keys: tuple[list[str], ...] = (
+        [], ["e"], ["escape", "T"], ["escape", "a"], ["escape", "p"], ["escape", "x"], ["escape", "c"],
+        ["escape", "enter"], ["v"], ["a"], ["f"], ["escape", "t"], ["end", "r"], ["y"], ["u"], ["y"],
+    )  # fmt: skip
+    for some in keys:
+        await screen.press(*some)
+        assert not [char for char in screen.text if char in "\x1b\x07\u202e"], some
+    await screen.press("escape", "escape", "d")
+    assert any("[/evil] is in the trash" in toast for toast in screen.toasts)
+    assert not [char for char in "".join(screen.toasts) if char in "\x1b\x07\u202e"]

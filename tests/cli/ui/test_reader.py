@@ -163,103 +163,83 @@ async def test_a_word_that_is_nowhere_is_said_to_be_so(screen: Screen) -> None:
     assert screen.sessions
 
 
-def test_a_long_session_is_read_as_it_is_scrolled_and_wraps_to_the_width(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("long").append(*(user(f"Question {number} " + "word " * 40) for number in range(500)))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        few = len(screen.texts)
-        assert few < 300
-        assert all(len(line) <= 60 for line in screen.text.splitlines())
-        await screen.press("end")
-        assert "Question 499" in "\n".join(screen.texts)
-        assert "500 of 500" in screen.text
-        await screen.press("home")
-        assert 0 == screen.lines.cursor
-
-    browse(cli, steps, size=(60, 20))
+@browsing("cli", size=(60, 20))
+async def test_a_long_session_is_read_as_it_is_scrolled_and_wraps_to_the_width(screen: Screen) -> None:
+    screen.store.session("long").append(
+        *(user(f"Question {number} " + "word " * 40) for number in range(500))
+    )
+    await screen.press("f5", "enter")
+    few = len(screen.texts)
+    assert few < 300
+    assert all(len(line) <= 60 for line in screen.text.splitlines())
+    await screen.press("end")
+    assert "Question 499" in "\n".join(screen.texts)
+    assert "500 of 500" in screen.text
+    await screen.press("home")
+    assert 0 == screen.lines.cursor
 
 
-def test_a_growing_session_is_shown_and_followed(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("live").append(user("Count"), assistant("1"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "F")
-        assert "following the end" in screen.text
-        screen.store.get("live").append(assistant("2"))
-        screen.reader._look_again()
-        await screen.settle()
-        assert ["2"] == screen.texts[-1:]
-        assert screen.lines.cursor == len(screen.texts) - 1
-        assert "3 messages" in screen.text
-        await screen.press("F", "home")
-        screen.store.get("live").append(assistant("3"))
-        screen.reader._look_again()
-        await screen.settle()
-        assert ["3"] == screen.texts[-1:]
-        assert screen.lines.cursor == 0
-        screen.store.get("live").rewind(1)
-        screen.reader._look_again()
-        await screen.settle()
-        assert ["1"] == screen.texts[-1:]
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_a_growing_session_is_shown_and_followed(screen: Screen) -> None:
+    screen.store.session("live").append(user("Count"), assistant("1"))
+    await screen.press("f5", "enter", "F")
+    assert "following the end" in screen.text
+    screen.store.get("live").append(assistant("2"))
+    screen.reader._look_again()
+    await screen.settle()
+    assert ["2"] == screen.texts[-1:]
+    assert screen.lines.cursor == len(screen.texts) - 1
+    assert "3 messages" in screen.text
+    await screen.press("F", "home")
+    screen.store.get("live").append(assistant("3"))
+    screen.reader._look_again()
+    await screen.settle()
+    assert ["3"] == screen.texts[-1:]
+    assert screen.lines.cursor == 0
+    screen.store.get("live").rewind(1)
+    screen.reader._look_again()
+    await screen.settle()
+    assert ["1"] == screen.texts[-1:]
 
 
-def test_a_session_without_messages_says_so(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.create("empty")
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter", "enter", "v", "tab", "r", "F")
-        assert "This session has no messages yet." in screen.text
-        await screen.press("escape")
-        assert screen.sessions
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_a_session_without_messages_says_so(screen: Screen) -> None:
+    screen.store.create("empty")
+    await screen.press("f5", "enter", "enter", "v", "tab", "r", "F")
+    assert "This session has no messages yet." in screen.text
+    await screen.press("escape")
+    assert screen.sessions
 
 
-def test_results_without_calls_and_calls_without_results_are_shown(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        s = store.session("odd")
-        s.append(user("Go"), {"role": "tool", "tool_call_id": "c9", "content": "a stray result"})
-        calls = [
-            {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
-        ]
-        s.append({"role": "assistant", "content": None, "tool_calls": calls}, user("Stop"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        lines = plain(screen)
-        assert "result of" in lines
-        assert "▸ Ran ls" in lines
-        assert lines.endswith("Stop")
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_results_without_calls_and_calls_without_results_are_shown(screen: Screen) -> None:
+    s = screen.store.session("odd")
+    s.append(user("Go"), {"role": "tool", "tool_call_id": "c9", "content": "a stray result"})
+    calls = [{"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}]
+    s.append({"role": "assistant", "content": None, "tool_calls": calls}, user("Stop"))
+    await screen.press("f5", "enter")
+    lines = plain(screen)
+    assert "result of" in lines
+    assert "▸ Ran ls" in lines
+    assert lines.endswith("Stop")
 
 
-def test_a_huge_result_is_cut_when_it_is_opened(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        calls = [
-            {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "seq"}'}}
-        ]
-        result = "\n".join(str(number) for number in range(10_000))
-        store.session("big").append(
-            user("Go"),
-            {"role": "assistant", "content": None, "tool_calls": calls},
-            {"role": "tool", "tool_call_id": "c1", "content": result},
-        )
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("enter")
-        await screen.go_to("Ran seq")
-        await screen.press("enter")
-        assert len(screen.texts) < 2_100
-        assert "an export (x) has all" in screen.texts[-1]
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_a_huge_result_is_cut_when_it_is_opened(screen: Screen) -> None:
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "seq"}'}}
+    ]
+    result = "\n".join(str(number) for number in range(10_000))
+    screen.store.session("big").append(
+        user("Go"),
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+    )
+    await screen.press("f5", "enter")
+    await screen.go_to("Ran seq")
+    await screen.press("enter")
+    assert len(screen.texts) < 2_100
+    assert "an export (x) has all" in screen.texts[-1]
 
 
 @pytest.mark.parametrize("place", [1, 2, 40])

@@ -78,38 +78,31 @@ async def test_filters_of_the_list_hold_for_the_search(screen: Screen) -> None:
     assert "Nothing found with these filters" in screen.text
 
 
-def test_filters_hold_however_many_hits_others_have(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.create("old", workspace="/w/rare").append(user("The word is zebra"))
-        for number in range(30):
-            store.create(f"new-{number}").append(*(user(f"zebra {number} {each}") for each in range(10)))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("p")
-        await screen.write("rare")
-        await screen.press("enter", "slash")
-        await screen.write("zebra")
-        assert "1 hit in 1 session" in screen.text
-        assert "The word is zebra" in screen.texts[1]
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_filters_hold_however_many_hits_others_have(screen: Screen) -> None:
+    store = screen.store
+    store.create("old", workspace="/w/rare").append(user("The word is zebra"))
+    for number in range(30):
+        store.create(f"new-{number}").append(*(user(f"zebra {number} {each}") for each in range(10)))
+    await screen.press("f5", "p")
+    await screen.write("rare")
+    await screen.press("enter", "slash")
+    await screen.write("zebra")
+    assert "1 hit in 1 session" in screen.text
+    assert "The word is zebra" in screen.texts[1]
 
 
-def test_how_far_the_index_is_is_told(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.create("one").append(user("zebra"))
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("slash")
-        shown = screen.search
-        shown.is_searching = True
-        shown._told(50, 200)
-        shown._say_progress()
-        shown.is_searching = False
-        await screen.settle()
-        assert "indexing 200 messages, once: 25 %" in screen.text
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_how_far_the_index_is_is_told(screen: Screen) -> None:
+    screen.store.create("one").append(user("zebra"))
+    await screen.press("f5", "slash")
+    shown = screen.search
+    shown.is_searching = True
+    shown._told(50, 200)
+    shown._say_progress()
+    shown.is_searching = False
+    await screen.settle()
+    assert "indexing 200 messages, once: 25 %" in screen.text
 
 
 @browsing("story")
@@ -190,19 +183,15 @@ def test_keys_are_answered_while_a_search_takes_long(agents: Clew, monkeypatch: 
     browse(agents, steps)
 
 
-def test_hostile_snippets_stay_text(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.session("evil").append(
-            user("[red]zebra[/red] \x1b]0;owned\x07 \u202egnp.exe [@click=app.quit]x[/]")
-        )
-
-    async def steps(screen: Screen) -> None:
-        await screen.press("slash")
-        await screen.write("zebra")
-        assert "[red]zebra[/red] <U+202E>gnp.exe [@click=app.quit]x[/]" in "\n".join(screen.texts)
-        assert not [char for char in screen.text if char in "\x1b\x07\u202e"]
-
-    browse(cli, steps, size=(120, 24))
+@browsing("cli", size=(120, 24))
+async def test_hostile_snippets_stay_text(screen: Screen) -> None:
+    screen.store.session("evil").append(
+        user("[red]zebra[/red] \x1b]0;owned\x07 \u202egnp.exe [@click=app.quit]x[/]")
+    )
+    await screen.press("f5", "slash")
+    await screen.write("zebra")
+    assert "[red]zebra[/red] <U+202E>gnp.exe [@click=app.quit]x[/]" in "\n".join(screen.texts)
+    assert not [char for char in screen.text if char in "\x1b\x07\u202e"]
 
 
 @each_row(

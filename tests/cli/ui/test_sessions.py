@@ -189,34 +189,30 @@ async def test_the_cursor_stays_on_its_session_when_others_come(screen: Screen) 
     assert "Why is the parser slow?" in screen.here
 
 
-def test_status_and_tags_are_shown_where_they_say_something(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.create("a", title="Plain")
-        store.create("b", title="Broken", tags=["work"]).fail("no")
-        store.create("c", title="Over").complete()
-
-    async def steps(screen: Screen) -> None:
-        lines = "\n".join(screen.texts)
-        assert "failed Broken #work" in lines
-        assert "pending" not in lines
-        assert "completed" not in lines
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_status_and_tags_are_shown_where_they_say_something(screen: Screen) -> None:
+    store = screen.store
+    store.create("a", title="Plain")
+    store.create("b", title="Broken", tags=["work"]).fail("no")
+    store.create("c", title="Over").complete()
+    await screen.press("f5")
+    lines = "\n".join(screen.texts)
+    assert "failed Broken #work" in lines
+    assert "pending" not in lines
+    assert "completed" not in lines
 
 
-def test_a_ring_of_parents_is_shown_as_sessions_of_their_own(cli: Clew) -> None:
-    with clew.open(cli.store) as store:
-        store.create("a", metadata={"parent": "b"})
-        store.create("b", metadata={"parent": "a"})
-        store.create("c", metadata={"parent": "c"})
-        store.create("d", metadata={"parent": "gone"})
-
-    async def steps(screen: Screen) -> None:
-        assert {"a", "b", "c", "d"} == set(ids(screen))
-        await screen.press("right", "left", "d", "u")
-        assert {"a", "b", "c", "d"} == set(ids(screen))
-
-    browse(cli, steps)
+@browsing("cli")
+async def test_a_ring_of_parents_is_shown_as_sessions_of_their_own(screen: Screen) -> None:
+    store = screen.store
+    store.create("a", metadata={"parent": "b"})
+    store.create("b", metadata={"parent": "a"})
+    store.create("c", metadata={"parent": "c"})
+    store.create("d", metadata={"parent": "gone"})
+    await screen.press("f5")
+    assert {"a", "b", "c", "d"} == set(ids(screen))
+    await screen.press("right", "left", "d", "u")
+    assert {"a", "b", "c", "d"} == set(ids(screen))
 
 
 @browsing("agents", size=(100, 40))

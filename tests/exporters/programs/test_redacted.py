@@ -34,7 +34,9 @@ def test_secrets_are_replaced_in_logs_and_documents(store: clew.Store) -> None:
 def test_secrets_are_replaced_in_files(store: clew.Store, tmp_path: Path) -> None:
     id = session(store).id
     tingly_box.write(store, [id], tmp_path / "out.db", redact=True)
-    picoclaw.write(store, [id], tmp_path, redact=True)
+    redactor = Redactor()
+    picoclaw.write(store, [id], tmp_path, redact=redactor)
+    assert redactor.report().total == 2
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["out.db", "x.jsonl", "x.meta.json"]
     assert not [file.name for file in files if SECRET.encode() in file.read_bytes()]

@@ -50,45 +50,46 @@ def there_and_back(reader: ModuleType, exporter: ModuleType, name: str, text: st
         return b"".join(exporter.pieces(store, s.id)).decode()
 
 
-@st.composite
-def chat(draw: st.DrawFn) -> dict[str, Any]:
-    message = {"role": draw(st.sampled_from(["user", "assistant", "system", "tool"])), "content": draw(TEXT)}
-    return message | draw(st.fixed_dictionaries({}, optional={"reasoning_content": TEXT, "x": VALUE}))
+def merged(*fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """One object with the fields of several. Made once: what is made while it draws is checked each time."""
+    return st.tuples(*fields).map(lambda drawn: {name: value for one in drawn for name, value in one.items()})
 
 
-@st.composite
-def blocks(draw: st.DrawFn) -> dict[str, Any]:
-    text = st.builds(lambda text: {"type": "text", "text": text}, TEXT)
-    call = st.builds(
-        lambda id, value: {"type": "tool_use", "tool_name": "f", "tool_id": id, "input": value}, TEXT, VALUE
+def maybe(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def says(content: st.SearchStrategy[Any], *roles: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({"role": st.sampled_from(roles), "content": content})
+
+
+CHAT = merged(says(TEXT, "user", "assistant", "system", "tool"), maybe(reasoning_content=TEXT, x=VALUE))
+BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT}) | st.fixed_dictionaries(
+    {"type": st.just("tool_use"), "tool_name": st.just("f"), "tool_id": TEXT, "input": VALUE}
+)
+BLOCKS = merged(says(st.lists(BLOCK, max_size=3), "user", "assistant"), maybe(x=VALUE))
+OBJECT = st.dictionaries(TEXT, VALUE, max_size=2)
+HELD: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "message": ("message", BLOCKS),
+    "checkpoint": ("checkpoint_messages", st.lists(BLOCKS, max_size=2)),
+    "tunnel_event": ("tunnel_event", OBJECT),
+    "cost": ("cost", OBJECT),
+    "usage": ("usage_entry", OBJECT),
+    "unheard_of": ("unheard_of", OBJECT),
+}
+"""By type of a record of ggcode: the field that holds what it says."""
+RECORD = st.sampled_from(["message", *HELD]).flatmap(
+    lambda kind: merged(
+        st.just({"type": kind}),
+        maybe(session_id=st.just("x")),
+        st.fixed_dictionaries({HELD[kind][0]: HELD[kind][1]}),
+        maybe(timestamp=TIME),
     )
-    message = {
-        "role": draw(st.sampled_from(["user", "assistant"])),
-        "content": draw(st.lists(text | call, max_size=3)),
-    }
-    return message | draw(st.fixed_dictionaries({}, optional={"x": VALUE}))
-
-
-@st.composite
-def records(draw: st.DrawFn) -> dict[str, Any]:
-    kind = draw(
-        st.sampled_from(["message", "message", "checkpoint", "tunnel_event", "cost", "usage", "unheard_of"])
-    )
-    record: dict[str, Any] = {
-        "type": kind,
-        **draw(st.fixed_dictionaries({}, optional={"session_id": st.just("x")})),
-    }
-    if kind == "message":
-        record["message"] = draw(blocks())
-    elif kind == "checkpoint":
-        record["checkpoint_messages"] = draw(st.lists(blocks(), max_size=2))
-    else:
-        record["usage_entry" if kind == "usage" else kind] = draw(st.dictionaries(TEXT, VALUE, max_size=2))
-    return record | draw(st.fixed_dictionaries({}, optional={"timestamp": TIME}))
+)
 
 
 @settings(max_examples=usually(60, quick=20, thorough=1000))
-@given(messages=st.lists(chat(), min_size=1, max_size=6), skip=st.integers(0, 7))
+@given(messages=st.lists(CHAT, min_size=1, max_size=6), skip=st.integers(0, 7))
 def test_a_log_of_picoclaw(messages: list[dict[str, Any]], skip: int) -> None:
     log = "".join(go(message, html=True) + "\n" for message in messages)
     meta = json.dumps({"key": "x", "summary": "s", "skip": skip})
@@ -96,7 +97,7 @@ def test_a_log_of_picoclaw(messages: list[dict[str, Any]], skip: int) -> None:
 
 
 @settings(max_examples=usually(60, quick=20, thorough=1000))
-@given(told=st.lists(records(), max_size=8))
+@given(told=st.lists(RECORD, max_size=8))
 def test_a_log_of_ggcode(told: list[dict[str, Any]]) -> None:
     meta = {"type": "meta", "session_id": "x", "title": "T"}
     log = "".join(go(record, html=False) + "\n" for record in [meta, *told])

@@ -28,6 +28,12 @@ RECORDED = [
 LOGIN = ".claude/projects/-home-ana-shop/4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21.jsonl"
 
 
+@pytest.fixture
+def login(tmp_path: Path) -> Path:
+    """A recorded file of Claude Code, which is not imported yet."""
+    return make_home(tmp_path / "home") / LOGIN
+
+
 def bring(store: clew.Store, path: Path, format: str = "claude-code") -> str:
     """The id of the session in a file, which is deleted."""
     report = store.import_path(path, format)
@@ -59,13 +65,12 @@ def test_it_is_the_same_if_it_was_followed_line_by_line(
     assert before in [store.export(id, format).encode() for id in ids]  # type: ignore[arg-type]
 
 
-def test_lines_that_come_one_by_one_do_not_have_a_record_each(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes()
+def test_lines_that_come_one_by_one_do_not_have_a_record_each(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes()
     ends = [at + 1 for at, byte in enumerate(before) if byte == 0x0A]
-    grow(store, reader_of("claude-code"), path, before, ends)
+    grow(store, reader_of("claude-code"), login, before, ends)
     with store._engine.read() as reader:
-        row = reader.find_session(f"claude-code:{path.stem}")
+        row = reader.find_session(f"claude-code:{login.stem}")
         assert row is not None
         kept = reader.scan_records(row.sid, "line")
     assert len(ends) == 103
@@ -73,10 +78,11 @@ def test_lines_that_come_one_by_one_do_not_have_a_record_each(store: clew.Store,
     assert sum(len(value) for _, value in kept) < len(before) // 8
 
 
-def test_a_copy_and_a_session_file_take_the_lines_along(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes()
-    id = bring(store, path)
+def test_a_copy_and_a_session_file_take_the_lines_along(
+    store: clew.Store, login: Path, tmp_path: Path
+) -> None:
+    before = login.read_bytes()
+    id = bring(store, login)
     with clew.open("memory:") as other:
         other.import_path(store.export(id, "jsonl", path=tmp_path / "session.jsonl"))
         assert other.export(id, "claude-code").encode() == before
@@ -87,26 +93,24 @@ def test_a_copy_and_a_session_file_take_the_lines_along(store: clew.Store, tmp_p
         assert other.verify().ok
 
 
-def test_without_secrets_the_lines_are_not_in_a_session_file(store: clew.Store, tmp_path: Path) -> None:
-    id = bring(store, make_home(tmp_path / "home") / LOGIN)
+def test_without_secrets_the_lines_are_not_in_a_session_file(store: clew.Store, login: Path) -> None:
+    id = bring(store, login)
     assert '"type":"line"' in store.export(id, "jsonl")
     assert '"type":"line"' not in store.export(id, "jsonl", redact=True)
 
 
-def test_a_note_of_the_user_changes_no_line(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes()
-    session = store.get(bring(store, path))
+def test_a_note_of_the_user_changes_no_line(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes()
+    session = store.get(bring(store, login))
     for entry in session.entries():
         session.annotate(entry, seen=True)
     assert store.export(session.id, "claude-code").encode() == before
 
 
 def test_where_an_annotation_of_the_file_was_changed_the_line_is_made_anew(
-    store: clew.Store, tmp_path: Path
+    store: clew.Store, login: Path
 ) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    session = store.get(bring(store, path))
+    session = store.get(bring(store, login))
     noted = next(entry for entry in session.entries() if "toolUseResult" in entry.annotations)
     session.annotate(noted, toolUseResult="something else")
     records = [msgspec.json.decode(line) for line in store.export(session.id, "claude-code").splitlines()]
@@ -114,36 +118,33 @@ def test_where_an_annotation_of_the_file_was_changed_the_line_is_made_anew(
     assert len(said) >= len([one for one in session.entries() if one.kind == "message"])
 
 
-def test_a_file_that_was_written_anew_is_what_comes_back(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    lines = path.read_bytes().splitlines(keepends=True)
-    store.import_path(path)
+def test_a_file_that_was_written_anew_is_what_comes_back(store: clew.Store, login: Path) -> None:
+    lines = login.read_bytes().splitlines(keepends=True)
+    store.import_path(login)
     other = b"".join([*lines[:40], *(line.replace(b"2.1.197", b"2.1.198") for line in lines[40:])])
-    path.write_bytes(other)
-    id = bring(store, path)
+    login.write_bytes(other)
+    id = bring(store, login)
     assert store.export(id, "claude-code").encode() == other
 
 
-def test_an_older_copy_of_a_file_costs_no_line(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes()
-    store.import_path(path)
-    path.write_bytes(b"".join(before.splitlines(keepends=True)[:50]))
-    id = bring(store, path)
+def test_an_older_copy_of_a_file_costs_no_line(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes()
+    store.import_path(login)
+    login.write_bytes(b"".join(before.splitlines(keepends=True)[:50]))
+    id = bring(store, login)
     assert store.export(id, "claude-code").encode() == before
 
 
-def test_lines_that_are_no_json_are_left_out(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes()
+def test_lines_that_are_no_json_are_left_out(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes()
     lines = before.splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:9], b"\n", b'{"type":"user","mess\n', *lines[9:]]))
-    id = bring(store, path)
+    login.write_bytes(b"".join([*lines[:9], b"\n", b'{"type":"user","mess\n', *lines[9:]]))
+    id = bring(store, login)
     assert store.export(id, "claude-code").encode() == before
 
 
-def test_what_a_sweep_removed_is_in_no_line(store: clew.Store, tmp_path: Path) -> None:
-    id = bring(store, make_home(tmp_path / "home") / LOGIN)
+def test_what_a_sweep_removed_is_in_no_line(store: clew.Store, login: Path) -> None:
+    id = bring(store, login)
     store.set_retention(clew.Retention(max_messages=10))
     store.sweep()
     with store._engine.read() as reader:
@@ -173,12 +174,11 @@ def with_secrets(path: Path) -> None:
     path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
 
 
-def test_what_was_redacted_on_the_way_in_is_in_no_line(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    with_secrets(path)
-    before = path.read_bytes()
+def test_what_was_redacted_on_the_way_in_is_in_no_line(store: clew.Store, login: Path) -> None:
+    with_secrets(login)
+    before = login.read_bytes()
     assert before.count(TOKEN.encode()) == 4
-    id = bring(store, path)
+    id = bring(store, login)
     told = store.export(id, "claude-code").encode()
     assert TOKEN.encode() not in told
     assert b"MIIEvQ" not in told
@@ -196,29 +196,26 @@ def test_what_was_redacted_on_the_way_in_is_in_no_line(store: clew.Store, tmp_pa
     assert len(same) == len(before.splitlines()) - 3
 
 
-def test_without_redaction_the_file_is_the_same(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    with_secrets(path)
-    before = path.read_bytes()
-    store.import_path(path, redact=False)
-    assert store.export(f"claude-code:{path.stem}", "claude-code").encode() == before
+def test_without_redaction_the_file_is_the_same(store: clew.Store, login: Path) -> None:
+    with_secrets(login)
+    before = login.read_bytes()
+    store.import_path(login, redact=False)
+    assert store.export(f"claude-code:{login.stem}", "claude-code").encode() == before
 
 
-def test_a_file_with_secrets_that_is_read_again_changes_nothing(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    with_secrets(path)
-    store.import_path(path)
-    id = f"claude-code:{path.stem}"
+def test_a_file_with_secrets_that_is_read_again_changes_nothing(store: clew.Store, login: Path) -> None:
+    with_secrets(login)
+    store.import_path(login)
+    id = f"claude-code:{login.stem}"
     told = store.export(id, "claude-code")
-    store.import_path(path, again=True)
+    store.import_path(login, again=True)
     assert store.export(id, "claude-code") == told
 
 
-def test_a_lone_surrogate_comes_back_as_it_was_escaped(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why " + TOKEN.encode())
-    path.write_bytes(before)
-    id = bring(store, path)
+def test_a_lone_surrogate_comes_back_as_it_was_escaped(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why " + TOKEN.encode())
+    login.write_bytes(before)
+    id = bring(store, login)
     told = store.export(id, "claude-code").encode()
     assert TOKEN.encode() not in told
     others = [line for line in before.splitlines() if TOKEN.encode() not in line]
@@ -227,8 +224,7 @@ def test_a_lone_surrogate_comes_back_as_it_was_escaped(store: clew.Store, tmp_pa
     assert b"ud83d" in store.export(id, "claude-code", redact=True).encode()
 
 
-def test_without_a_secret_a_lone_surrogate_changes_nothing(store: clew.Store, tmp_path: Path) -> None:
-    path = make_home(tmp_path / "home") / LOGIN
-    before = path.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why")
-    path.write_bytes(before)
-    assert store.export(bring(store, path), "claude-code").encode() == before
+def test_without_a_secret_a_lone_surrogate_changes_nothing(store: clew.Store, login: Path) -> None:
+    before = login.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why")
+    login.write_bytes(before)
+    assert store.export(bring(store, login), "claude-code").encode() == before
