@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -107,9 +108,10 @@ def test_s10_no_process_is_started_at_all(home: House, trap: Trap, tmp_path: Pat
 def test_s10_the_trap_works(home: House, trap: Trap) -> None:
     """A git that is asked anything here runs what the repository says: so the tests above mean something."""
     (home.root / "kept.txt").write_text("two\n")
-    real = next(path for path in os.environ["PATH"].split(":")[1:] if Path(path, "git").exists())
+    real = shutil.which("git", path=os.environ["PATH"].partition(":")[2])
+    assert real
     for words in (["status"], ["diff"], ["add", "-A"]):
-        subprocess.run([f"{real}/git", *words], cwd=home.root, capture_output=True, check=False)
+        subprocess.run([real, *words], cwd=home.root, capture_output=True, check=False)
     assert {"hook-fsmonitor", "diff-command"} & set(trap.run_by())
     subprocess.run(
         ["git", "status"], cwd=home.root, stdin=subprocess.DEVNULL, capture_output=True, check=False
