@@ -31,20 +31,16 @@ from clew.errors import (
     InvalidUrlError,
     LeaseHeldError,
     ReadOnlyError,
-    StoreClosedError,
     VersionError,
 )
 from clew.server import app
+from clew.testing.backend.base import user
 from tests.server.conftest import TOKEN, Running, running
 from tests.server.sockets import listening
 from tests.support.rows import each_row
 from tests.support.waiting import until
 
 SECRET = "clew_s3cret-that-nobody-may-see"
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 @pytest.fixture
@@ -243,15 +239,6 @@ class TestCertificates:
 
 class TestTheEnd:
     """Closing, forks, Ctrl-C."""
-
-    def test_a_closed_store_says_so(self, server: Running) -> None:
-        store = clew.open(server.url, token=TOKEN)
-        s = store.session("s")
-        store.close()
-        store.close()
-        for work in (lambda: s.append(user("a")), lambda: s.messages(), lambda: store.list()):
-            with pytest.raises(StoreClosedError):
-                work()
 
     def test_read_only(self, server: Running) -> None:
         server.store.session("s")

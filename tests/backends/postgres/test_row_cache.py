@@ -50,16 +50,6 @@ def test_an_append_is_one_statement(store: Store) -> None:
     assert said(s) == ["a", "b", "c"]
 
 
-def test_a_batch_is_one_round_trip(store: Store) -> None:
-    s = store.create("s")
-    say(s, "a")
-    with traffic() as seen:
-        say(s, "b", "c", "d")
-
-    assert [len(trip) for trip in seen.trips] == [1]
-    assert said(s) == ["a", "b", "c", "d"]
-
-
 def test_the_first_append_of_a_session_that_was_opened_asks_nothing(store: Store, other: Store) -> None:
     """What a reader saw is remembered."""
     say(store.create("s"), "a")

@@ -280,34 +280,6 @@ def test_a_path_that_can_not_be_made_is_refused_with_an_error_of_ours(tmp_path: 
         clew.open(tmp_path / "file" / "a.db")
 
 
-def test_use_after_close_says_so(tmp_path: Path) -> None:
-    store = clew.open(tmp_path / "a.db")
-    session = store.session("s")
-    session.append(message("x"))
-    iterator = session.entries()
-    store.close()
-    store.close()
-
-    calls: list[Callable[[], object]] = [
-        lambda: session.append(message("y")),
-        lambda: session.append_nowait(message("y")),
-        lambda: session.messages(),
-        lambda: session.info,
-        lambda: session.rewind(0),
-        lambda: next(iterator),
-        lambda: store.session("s"),
-        lambda: store.create(),
-        lambda: store.list(),
-        lambda: store.stats(),
-        lambda: store.delete("s", purge=True),
-    ]
-    for call in calls:
-        with pytest.raises(clew.errors.StoreClosedError):
-            call()
-    with clew.open(tmp_path / "a.db") as again:
-        assert texts(again.get("s")) == ["x"]
-
-
 def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Path) -> None:
     """A read that is under way when the store closes gets its answer, or hears that it is closed."""
     store = clew.open(tmp_path / "a.db")
