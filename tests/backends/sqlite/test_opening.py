@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import pytest
 import clew
 from clew.backends.sqlite import SqliteBackend
 from tests.faults.crash.common import message, texts
+from tests.support.rows import each_row
 
 
 def contents(directory: Path) -> dict[str, str]:
@@ -152,71 +153,37 @@ def test_p21_a_newer_schema_is_refused_without_a_write_when_a_crash_left_its_log
     assert contents(crashed) == before
 
 
-def another_program(path: Path, statements: str) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute(statements).fetchall()
-    connection.close()
+DATABASES = [
+    "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)",
+    "PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)",
+    "PRAGMA user_version = 7; VACUUM",
+    "PRAGMA application_id = 252006673; VACUUM",
+]
+TEXTS = [
+    b"Dear diary, this is no database.\n" * 40,
+    b"hello",
+    b"x",
+    bytes(range(256)) * 32,
+    b"SQLite format 3\0" + b"\xff" * 84,
+]
 
 
-def foreign(path: Path) -> None:
-    another_program(path, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
-
-
-def foreign_with_a_log(path: Path) -> None:
-    another_program(path, "PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)")
-
-
-def foreign_by_version(path: Path) -> None:
-    another_program(path, "PRAGMA user_version = 7; VACUUM")
-
-
-def foreign_by_name(path: Path) -> None:
-    another_program(path, "PRAGMA application_id = 252006673; VACUUM")
-
-
-def text(path: Path) -> None:
-    path.write_text("Dear diary, this is no database.\n" * 40)
-
-
-def one_letter(path: Path) -> None:
-    path.write_text("x")
-
-
-def short_text(path: Path) -> None:
-    path.write_text("hello")
-
-
-def binary(path: Path) -> None:
-    path.write_bytes(bytes(range(256)) * 32)
-
-
-def half_a_header(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 84)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        foreign,
-        foreign_with_a_log,
-        foreign_by_version,
-        foreign_by_name,
-        text,
-        short_text,
-        one_letter,
-        binary,
-        half_a_header,
-    ],
-)
-@pytest.mark.parametrize("read_only", [False, True])
+@each_row("content", [*DATABASES, *TEXTS])
+@each_row("read_only", [False, True])
 def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(
-    tmp_path: Path, make: Callable[[Path], None], read_only: bool
+    tmp_path: Path, content: str | bytes, read_only: bool
 ) -> None:
-    make(tmp_path / "theirs.db")
+    """A database that another program made, a text, or something else."""
+    path = tmp_path / "theirs.db"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute(content).fetchall()
     before = contents(tmp_path)
 
     with pytest.raises(clew.errors.InvalidUrlError, match="not a Clew store"):
-        clew.open(tmp_path / "theirs.db", read_only=read_only)
+        clew.open(path, read_only=read_only)
 
     assert contents(tmp_path) == before
     assert read_only or names(tmp_path) == ["theirs.db"]
