@@ -28,6 +28,7 @@ from clew.errors import (
 )
 from clew.testing.backend.base import said, say
 from tests.backends.postgres.servers.cluster import drop_schema
+from tests.backends.together import in_threads
 
 SECRET = "s3cr3t-p@ss"
 ENCODED = "s3cr3t-p%40ss"
@@ -134,24 +135,14 @@ def test_those_that_find_no_tables_at_the_same_moment_make_them_once(
 ) -> None:
     """F-45: eight that all saw that there is nothing, and all begin now."""
     together, whole = threading.Barrier(8), migrate._migrate
-    opened: list[PostgresBackend] = []
 
     def at_once(*given: Any) -> None:
         together.wait()
         whole(*given)
 
     monkeypatch.setattr(migrate, "_migrate", at_once)
-    threads = [
-        threading.Thread(target=lambda: opened.append(PostgresBackend(postgres_place))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for backend in opened:
+    for backend in in_threads(PostgresBackend, [postgres_place] * 8):
         backend.close()
-
-    assert len(opened) == 8
 
 
 def test_one_that_is_killed_half_way_leaves_nothing(

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import psycopg
@@ -22,6 +21,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from tests.backends.postgres.servers.queries import traffic
+from tests.backends.together import in_threads
 
 
 @pytest.fixture
@@ -141,30 +141,19 @@ def test_storms_from_two_stores_lose_nothing(store: Store, other: Store) -> None
     ids = ["a", "b"]
     for id in ids:
         store.create(id)
-    failures: list[BaseException] = []
+    workers = [(of, f"{index}{name}") for index, of in enumerate((store, other)) for name in "xyz"]
 
-    def work(of: Store, name: str) -> None:
-        try:
-            sessions: list[Session] = [of.get(id) for id in ids]
-            for number in range(12):
-                say(sessions[number % 2], f"{name}.{number}")
-        except BaseException as exc:  # noqa: BLE001
-            failures.append(exc)
+    def work(worker: tuple[Store, str]) -> None:
+        of, name = worker
+        sessions = [of.get(id) for id in ids]
+        for number in range(12):
+            say(sessions[number % 2], f"{name}.{number}")
 
-    threads = [
-        threading.Thread(target=work, args=(of, f"{index}{name}"))
-        for index, of in enumerate((store, other))
-        for name in "xyz"
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, workers)
 
-    assert failures == []
     for parity, id in enumerate(ids):
         texts = [str(text) for text in said(store.get(id))]
-        for name in ("0x", "0y", "0z", "1x", "1y", "1z"):
+        for _, name in workers:
             own = [text for text in texts if text.startswith(f"{name}.")]
             assert own == [f"{name}.{number}" for number in range(parity, 12, 2)]
 
@@ -185,11 +174,7 @@ def test_who_reads_and_then_writes_excludes_the_others(store: Store, other: Stor
         for _ in range(25):
             of._engine.run(count)
 
-    threads = [threading.Thread(target=work, args=(of,)) for of in (store, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (store, other))
 
     with store._engine.read() as reader:
         assert reader.get_record(owner, "var", "n") == b"50"
@@ -230,8 +215,7 @@ def _append_thirty(url: str, name: str) -> None:
 def test_stores_that_append_to_one_session_lose_nothing(store: Store, emptied_postgres: str) -> None:
     """J1: three stores, one session; each finds its memory out of date nearly every time."""
     s = store.create("s")
-    with ThreadPoolExecutor(3) as threads:
-        list(threads.map(_append_thirty, [emptied_postgres] * 3, "abc"))
+    in_threads(lambda name: _append_thirty(emptied_postgres, name), "abc")
 
     kept = [str(text) for text in said(s)]
     assert len(kept) == 90
@@ -242,21 +226,18 @@ def test_stores_that_append_to_one_session_lose_nothing(store: Store, emptied_po
 def test_two_that_create_the_same_session_get_one(store: Store, other: Store) -> None:
     """P5: whoever is second opens the one that is there."""
     barrier = threading.Barrier(2)
-    found: list[Session] = []
 
-    def make(of: Store) -> None:
+    def make(of: Store) -> list[int]:
+        found = []
         for number in range(10):
             barrier.wait()
-            found.append(of.session(f"s{number}"))
+            found.append(of.session(f"s{number}")._access.sid)
+        return found
 
-    threads = [threading.Thread(target=make, args=(of,)) for of in (store, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    mine, theirs = in_threads(make, (store, other))
 
-    assert len(found) == 20
-    assert len({session._access.sid for session in found}) == 10
+    assert mine == theirs
+    assert len(set(mine)) == 10
     assert store.stats().sessions == 10
 
 
