@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import sys
@@ -109,25 +108,6 @@ def test_a_schema_of_any_name_is_just_a_name(postgres_url: str) -> None:
 
 
 # -- the schema
-
-
-def _open_once(url: str) -> None:
-    with clew.open(url) as store:
-        store.session("s")
-
-
-def test_ten_processes_may_start_at_once(postgres_place: str) -> None:
-    """F-45: one of them makes the tables, all of them work."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_open_once, args=(postgres_place,)) for _ in range(10)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-
-    assert [process.exitcode for process in processes] == [0] * 10
-    with clew.open(postgres_place) as store:
-        assert store.stats().sessions == 1
 
 
 def test_those_that_find_no_tables_at_the_same_moment_make_them_once(

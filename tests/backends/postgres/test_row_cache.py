@@ -35,19 +35,6 @@ def other(emptied_postgres: str) -> Iterator[Store]:
         yield other
 
 
-def test_an_append_is_one_statement(store: Store) -> None:
-    """One round trip, and the transaction is the statement's own."""
-    s = store.create("s")
-    say(s, "a")
-    with traffic() as seen:
-        say(s, "b")
-        say(s, "c")
-
-    assert [len(trip) for trip in seen.trips] == [1, 1]
-    assert all("INSERT INTO" in sql and "UPDATE" in sql for sql in seen.statements)
-    assert said(s) == ["a", "b", "c"]
-
-
 def test_the_first_append_of_a_session_that_was_opened_asks_nothing(store: Store, other: Store) -> None:
     """What a reader saw is remembered."""
     say(store.create("s"), "a")
@@ -200,24 +187,6 @@ def test_a_question_that_failed_lets_nothing_be_committed(
         writing.__exit__(None, None, None)
 
     assert s.vars() == {}
-
-
-def _append_thirty(url: str, name: str) -> None:
-    with clew.open(url) as store:
-        s = store.get("s")
-        for number in range(30):
-            say(s, f"{name}.{number}")
-
-
-def test_stores_that_append_to_one_session_lose_nothing(store: Store, emptied_postgres: str) -> None:
-    """J1: three stores, one session; each finds its memory out of date nearly every time."""
-    s = store.create("s")
-    in_threads(lambda name: _append_thirty(emptied_postgres, name), "abc")
-
-    kept = [str(text) for text in said(s)]
-    assert len(kept) == 90
-    for name in "abc":
-        assert [text for text in kept if text[0] == name] == [f"{name}.{number}" for number in range(30)]
 
 
 def test_two_that_create_the_same_session_get_one(store: Store, other: Store) -> None:

@@ -203,15 +203,6 @@ def test_the_location_is_absolute_and_an_address_with_two_slashes_says_what_to_w
         clew.open(f"{scheme}://logs/a")
 
 
-def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    path.touch()
-
-    with clew.open(path) as store:
-        store.session("s").append(message("x"))
-        assert texts(store.get("s")) == ["x"]
-
-
 @pytest.mark.parametrize("address", ["jsonl:agents", "sqlite:/a.db", "postgresql:db"])
 def test_an_address_without_its_slashes_is_no_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
@@ -222,15 +213,6 @@ def test_an_address_without_its_slashes_is_no_file_name(
         clew.open(address)
 
     assert contents(tmp_path) == {}
-
-
-def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "theirs.txt").write_text("x")
-
-    with pytest.raises(clew.errors.InvalidUrlError, match="holds no JSONL store"):
-        clew.open(tmp_path)
-
-    assert names(tmp_path) == ["theirs.txt"]
 
 
 def test_a_file_that_is_not_there_is_not_made_by_opening_it_for_reading(tmp_path: Path) -> None:
