@@ -179,7 +179,7 @@ def test_a_directory_is_opened_as_what_it_holds(fast_path: Path) -> None:
             store.session("s")
     assert (empty / "clew.json").exists()
     for address in (full, str(full), f"jsonl:///{full}"):
-        with pytest.raises(clew.errors.InvalidUrlError, match="notes.txt|holds no JSONL store"):
+        with pytest.raises(clew.errors.InvalidUrlError, match=r"notes\.txt|holds no JSONL store"):
             clew.open(address)
     assert [file.name for file in full.iterdir()] == ["notes.txt"]
 
