@@ -76,7 +76,6 @@ TABLE = {
     "tests/backends/test_sql.py": "check",
     "tests/aio": "check",
     "tests/behaviour/conversation/test_fork_depth.py::TestForkDepth::test_s52_no_call_needs_a_deeper_stack_for_a_deeper_tree[postgres]": "full",
-    "tests/backends/postgres/test_opening.py::test_ten_processes_may_start_at_once": "full",
     "tests/backends/postgres/objects/test_blobs.py::test_whoever_is_killed_after_a_drop_leaves_what_the_next_to_open_removes": "full",
     "tests/backends/test_pause.py::TestOtherProcesses::test_a_commit_of_another_process_ends_it[jsonl without notices]": "full",
     "tests/backends/sqlite/schema/test_migration.py::test_p21_a_killed_migration_leaves_the_old_or_the_new_schema_and_can_be_finished": "full",

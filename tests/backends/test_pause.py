@@ -17,6 +17,7 @@ import clew
 from clew.backends.contract import Backend
 from clew.backends.jsonl import JsonlBackend, lock_watch
 from clew.backends.memory import MemoryBackend
+from clew.backends.postgres import PostgresBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.engine.wakes import Wakes
 from clew.core.log.rows import EMPTY, Details, SessionRow
@@ -27,23 +28,27 @@ from tests.support.waiting import until
 LONG = 1000.0
 SHORT = 0.02
 
-KINDS = ["memory", "sqlite", "jsonl", "jsonl without notices"]
+KINDS = ["memory", "sqlite", "jsonl", "jsonl without notices", "postgres"]
 SHARED = KINDS[1:]
 
 
-def open_backend(kind: str, place: Path) -> Backend:
+def open_backend(kind: str, request: pytest.FixtureRequest, place: Path) -> Backend:
     if kind == "memory":
         return MemoryBackend()
     if kind == "sqlite":
         return SqliteBackend(place / "clew.db")
+    if kind == "postgres":
+        return PostgresBackend(request.getfixturevalue("emptied_postgres"))
     return JsonlBackend(place / "clew")
 
 
 @pytest.fixture
-def backend(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+def backend(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Backend]:
     if kind == "jsonl without notices":
         monkeypatch.setattr(lock_watch, "IS_THERE", False)
-    backend = open_backend(kind, tmp_path)
+    backend = open_backend(kind, request, tmp_path)
     backend.pause(LONG)  # the first one ends at once: something may have been written before it
     while backend.pause(SHORT):
         pass
@@ -143,14 +148,6 @@ class TestOtherProcesses:
         with backend.read() as reader:
             assert reader.find_session("of the child") is not None
 
-    def test_a_fork_while_another_thread_waits_takes_nothing_along(self, backend: Backend) -> None:
-        thread, heard = paused(backend)
-        child = fork(backend, lambda: write_and_pause(backend))
-        thread.join()
-
-        assert wait_for(child) == 7
-        assert heard == [True]
-
     def test_a_store_that_is_only_read_is_told_too(self, backend: Backend, kind: str, tmp_path: Path) -> None:
         with clew.open(backend.location, read_only=True) as reading:
             follows = reading._engine.backend
@@ -165,7 +162,7 @@ class TestOtherProcesses:
         self, backend: Backend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[str] = []
-        for part in (SqliteBackend, JsonlBackend):
+        for part in (SqliteBackend, JsonlBackend, PostgresBackend):
             monkeypatch.setattr(part, "read", lambda *_: asked.append("read"))
         backend.pause(0.2)
 
@@ -194,6 +191,16 @@ def fork(backend: Backend, work: Callable[[], object]) -> int:
 
 def wait_for(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl", "jsonl without notices"])
+def test_a_fork_while_another_thread_waits_takes_nothing_along(backend: Backend) -> None:
+    thread, heard = paused(backend)
+    child = fork(backend, lambda: write_and_pause(backend))
+    thread.join()
+
+    assert wait_for(child) == 7
+    assert heard == [True]
 
 
 @pytest.mark.parametrize("kind", ["jsonl"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import clew
+from clew.backends.jsonl import JsonlBackend
 from clew.model import Json
 from clew.testing.backend import base
 
@@ -20,6 +21,14 @@ def log(place: Path, id: str = "s") -> Path:
 def without_index(place: Path) -> None:
     for file in place.glob("index.db*"):
         file.unlink()
+
+
+def drop_variable(backend: JsonlBackend, name: str, id: str = "s") -> None:
+    """Leave something in the log of a session that the next scrub will write it without."""
+    with backend.write() as tx:
+        row = tx.find_session(id)
+        assert row is not None
+        tx.drop_record(row.sid, "var", name)
 
 
 def quarantined(place: Path) -> bytes:

@@ -221,37 +221,6 @@ def test_a_full_disk_blocks_appends_only(fast_path: Path, monkeypatch: pytest.Mo
         assert not list((fast_path / "store" / "quarantine").iterdir())
 
 
-def test_an_index_that_can_not_be_written_fails_no_append(
-    fast_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The logs are the truth: what they have is there, and the index catches up."""
-    import apsw
-
-    backend = JsonlBackend(fast_path / "store")
-    with clew.Store(backend) as store:
-        session = store.session("s")
-        real = backend._connections.writer
-        assert real is not None
-
-        class Failing:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(real, name)
-
-            def execute(self, sql: str, *args: Any) -> Any:
-                if sql == "COMMIT":
-                    raise apsw.FullError("no space")
-                assert real is not None
-                return real.execute(sql, *args)
-
-        backend._connections.writer = Failing()  # type: ignore[assignment]
-        session.append(user("one"))
-        backend._connections.writer = real
-
-        assert [message["content"] for message in session.messages()] == ["one"]
-        session.append(user("two"))
-        assert [message["content"] for message in session.messages()] == ["one", "two"]
-
-
 def test_without_locks_nothing_is_written(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail closed."""
     from clew.backends.jsonl import lock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,22 +46,6 @@ def test_a_large_line_is_not_read_to_open_a_session(fast_path: Path) -> None:
     with clew.open(f"jsonl:///{place}") as store:
         store.get("s").append(user("small"))
     assert grown_by(place) < 40_000
-
-
-def test_few_files_are_open_however_many_sessions_there_are(fast_path: Path) -> None:
-    """F-19: 200 sessions with 32 files."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(list(Path("/proc/self/fd").iterdir()))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 32, before[1]))
-    try:
-        with clew.open(f"jsonl:///{fast_path / 'store'}", durability="process") as store:
-            for number in range(200):
-                store.session(f"s{number}").append(user(f"{number}"))
-            for number in range(200):
-                assert store.get(f"s{number}").messages() == [user(f"{number}")]
-        assert len(list(Path("/proc/self/fd").iterdir())) <= used
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("size", [100_000, 3_000_000])

@@ -5,7 +5,6 @@ Who hears nothing looks only every 1000 seconds here: such a test ends by its ti
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -43,38 +42,6 @@ def write(backend: PostgresBackend, id: str = "x") -> None:
     row = SessionRow(0, id, 0, 1, 1, None, EMPTY, False, None, False, "", None)
     with backend.write() as tx:
         tx.add_session(row, Details())
-
-
-def test_a_watcher_hears_of_another_store_at_once(store: Store, emptied_postgres: str) -> None:
-    changes = store.watch(every=LONG)
-    heard: list[str] = []
-
-    def follow() -> None:
-        for change in changes:
-            heard.append(change.session)
-            if change.session == "afar":
-                return
-
-    watcher = threading.Thread(target=follow)
-    watcher.start()
-    with clew.open(emptied_postgres) as other:
-        say(other.session("afar"), "from afar")
-    watcher.join()
-
-    assert "afar" in heard
-
-
-def test_what_was_written_before_somebody_pauses_ends_the_pause(
-    backend: PostgresBackend, emptied_postgres: str
-) -> None:
-    """Nothing falls between a look and the pause after it."""
-    backend.pause(LONG)  # the first one opens the connection, and may have missed something
-    with closing(PostgresBackend(emptied_postgres)) as other:
-        write(other)
-    backend.pause(LONG)
-
-    with backend.read() as reader:
-        assert reader.find_session("x") is not None
 
 
 def test_all_who_pause_are_woken(backend: PostgresBackend, emptied_postgres: str) -> None:
@@ -160,32 +127,6 @@ def test_a_lost_connection_is_replaced(backend: PostgresBackend, emptied_postgre
     backend.pause(LONG)
 
     assert backend._listener._connection is not line
-
-
-def test_a_forked_child_listens_and_tells_by_itself(backend: PostgresBackend) -> None:
-    """F-30: the parent's connection and thread stay the parent's."""
-    backend.pause(LONG)  # listens
-    write(backend)
-    backend.pause(LONG)  # hears it
-    backend.before_fork()
-    child = os.fork()
-    if child == 0:
-        try:
-            backend.after_fork(is_child=True)
-            backend.pause(LONG)
-            write(backend, "of the child")
-            backend.pause(LONG)
-            backend.close()
-            os._exit(7)
-        finally:
-            os._exit(1)
-    backend.after_fork(is_child=False)
-    _, status = os.waitpid(child, 0)
-    backend.pause(LONG)
-
-    assert os.waitstatus_to_exitcode(status) == 7
-    with backend.read() as reader:
-        assert reader.find_session("of the child") is not None
 
 
 def test_behind_a_pooler_a_pause_is_a_pause(emptied_postgres: str) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
 import os
 import re
 import sys
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +27,7 @@ from clew.errors import (
 )
 from clew.testing.backend.base import said, say
 from tests.backends.postgres.servers.cluster import drop_schema
+from tests.backends.together import in_threads
 
 SECRET = "s3cr3t-p@ss"
 ENCODED = "s3cr3t-p%40ss"
@@ -55,29 +53,6 @@ def test_a_store_is_opened_by_its_address(postgres_place: str) -> None:
     plain = postgres_place.partition("?")[0].replace("postgresql://", "postgres://")
     with clew.open(plain, schema=schema_of(postgres_place)) as store:
         assert said(store.get("s")) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"postgresql://clew:{ENCODED}@127.0.0.1:1/nowhere",
-        f"postgresql://clew@127.0.0.1:1/nowhere?password={ENCODED}",
-        f"postgresql://clew:{ENCODED}@no.such.host.invalid/nowhere",
-        f"postgresql://clew:{ENCODED}@127.0.0.1:port/nowhere",
-        f"postgresql://clew:{ENCODED}@127.0.0.1:1/nowhere?nonsense=1",
-        f"postgresql://clew:{ENCODED}@127.0.0.1:1/nowhere?timeout=soon",
-    ],
-)
-def test_a_password_is_in_no_error(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """S-33: not in the message, not in the causes, not in the log."""
-    caplog.set_level(logging.DEBUG)
-    with pytest.raises(ClewError) as caught:
-        clew.open(url, pool=1)
-
-    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + caplog.text
-    told = "\n".join(line for line in told.splitlines() if "File " not in line)
-    assert SECRET not in told
-    assert ENCODED not in told
 
 
 def test_a_password_is_in_no_representation(postgres_place: str) -> None:
@@ -135,48 +110,19 @@ def test_a_schema_of_any_name_is_just_a_name(postgres_url: str) -> None:
 # -- the schema
 
 
-def _open_once(url: str) -> None:
-    with clew.open(url) as store:
-        store.session("s")
-
-
-def test_ten_processes_may_start_at_once(postgres_place: str) -> None:
-    """F-45: one of them makes the tables, all of them work."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_open_once, args=(postgres_place,)) for _ in range(10)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-
-    assert [process.exitcode for process in processes] == [0] * 10
-    with clew.open(postgres_place) as store:
-        assert store.stats().sessions == 1
-
-
 def test_those_that_find_no_tables_at_the_same_moment_make_them_once(
     postgres_place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-45: eight that all saw that there is nothing, and all begin now."""
     together, whole = threading.Barrier(8), migrate._migrate
-    opened: list[PostgresBackend] = []
 
     def at_once(*given: Any) -> None:
         together.wait()
         whole(*given)
 
     monkeypatch.setattr(migrate, "_migrate", at_once)
-    threads = [
-        threading.Thread(target=lambda: opened.append(PostgresBackend(postgres_place))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for backend in opened:
+    for backend in in_threads(PostgresBackend, [postgres_place] * 8):
         backend.close()
-
-    assert len(opened) == 8
 
 
 def test_one_that_is_killed_half_way_leaves_nothing(
@@ -201,15 +147,6 @@ def test_one_that_is_killed_half_way_leaves_nothing(
     with clew.open(postgres_place) as store:
         say(store.create("s"), "a")
         assert said(store.get("s")) == ["a"]
-
-
-def test_a_schema_of_a_newer_version_is_refused(
-    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]]
-) -> None:
-    clew.open(postgres_place).close()
-    admin.execute(f'UPDATE "{schema_of(postgres_place)}".meta SET version = 99'.encode())
-    with pytest.raises(SchemaTooNewError):
-        clew.open(postgres_place)
 
 
 def test_a_store_that_is_not_there_can_not_be_read(postgres_place: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -21,6 +20,7 @@ from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from tests.backends.postgres.servers.cluster import CARELESS, Cluster
 from tests.backends.postgres.servers.queries import traffic
+from tests.backends.together import in_threads
 
 pytestmark = pytest.mark.needs("PostgreSQL")
 
@@ -108,11 +108,7 @@ def test_a_crowd_that_writes_at_once_leaves_no_error_in_the_log_of_the_server(cl
                 say(store.get("a"), f"{worker} {number} a", f"{worker} {number} b")
                 store.get("b").set_var(f"{worker}", number)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
 
     with clew.open(url) as store:
         found = [text for id in "abc" for text in said(store.get(id))]

@@ -14,6 +14,7 @@ from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite import sql as statements
 from clew.core.log.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery, UsageColumn
 from clew.testing.backend.base import a_session
+from tests.support.rows import each_row
 
 KEYS = "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 
@@ -34,12 +35,6 @@ def listing_plan(backend: SqliteBackend, **filters: Any) -> str:
     return plan(backend, *statements.listing(SessionQuery(limit=5, **filters)))
 
 
-def test_what_is_due_is_found_by_its_index_in_order(backend: SqliteBackend) -> None:
-    found = plan(backend, statements.DUE_SESSIONS, [1, 2, 3, 4])
-
-    assert found == "SEARCH sessions USING INDEX sessions_due (due>? AND due<?)"
-
-
 def test_what_is_not_due_is_not_touched(backend: SqliteBackend) -> None:
     """The plan looks the same when the index is walked to its end; the steps do not."""
     steps: list[int] = []
@@ -56,31 +51,34 @@ def test_what_is_not_due_is_not_touched(backend: SqliteBackend) -> None:
     assert max(steps[:2]) < 500
 
 
-def test_the_beginning_of_an_id_is_found_by_its_indices(backend: SqliteBackend) -> None:
-    living, gone = (plan(backend, part, ["a", 5]) for part in statements.IDS)
-
-    assert living == "SEARCH sessions USING INDEX sessions_id (id>?)"
-    assert gone == "SEARCH sessions USING INDEX sessions_trashed_id (id>?)"
-    assert (
-        plan(backend, statements.OWN_IDS, ["a", 5]) == "SEARCH sessions USING INDEX sessions_own (<expr>>?)"
-    )
+FINISHED = range(COMPLETED, CLOSED + 1)
+ACTIVITY = "SCAN sessions USING INDEX sessions_activity"
+OF_STATUS = "SEARCH sessions USING INDEX sessions_status (status=?"
+STREAM = "events USING INDEX events_stream (<expr>=? AND stream=? AND rowid>?)"
+FACET = ("agent", '"x"')
 
 
-def test_a_span_of_time_is_a_part_of_the_index_of_activity(backend: SqliteBackend) -> None:
-    found = listing_plan(backend, since=1, until=2)
+@each_row(
+    ("filters", "expected"),
+    [
+        ({"since": 1, "until": 2}, "sessions_activity (updated>? AND updated<?)"),
+        ({"oldest": True, "after": (1, "a")}, "SEARCH sessions USING INDEX sessions_activity (updated>?)"),
+        ({"status": PENDING}, ACTIVITY),
+        *[({"status": status}, f"{OF_STATUS})") for status in FINISHED],
+        *[({"status": status, "after": (1, "a")}, f"{OF_STATUS} AND updated<?)") for status in FINISHED],
+    ],
+)
+def test_a_page_of_the_list_is_read_in_the_order_of_an_index(
+    backend: SqliteBackend, filters: dict[str, Any], expected: str
+) -> None:
+    """By activity, or by status and activity: nothing is sorted."""
+    found = listing_plan(backend, **filters)
 
-    assert "sessions_activity (updated>? AND updated<?)" in found
+    assert expected in found
     assert "TEMP B-TREE" not in found
 
 
-def test_the_oldest_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:
-    found = listing_plan(backend, oldest=True, after=(1, "a"))
-
-    assert found.startswith("SEARCH sessions USING INDEX sessions_activity (updated>?)")
-    assert "TEMP B-TREE" not in found
-
-
-@pytest.mark.parametrize("filters", [{}, {"after": (1, "a")}], ids=["first page", "next page"])
+@each_row("filters", [{}, {"after": (1, "a")}])
 def test_running_sessions_are_found_without_looking_at_others(
     backend: SqliteBackend, filters: dict[str, Any]
 ) -> None:
@@ -89,23 +87,6 @@ def test_running_sessions_are_found_without_looking_at_others(
     assert "SCAN sessions USING INDEX sessions_running" in found
     assert "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)" in found
     assert "sessions_activity" not in found
-
-
-@pytest.mark.parametrize("status", range(COMPLETED, CLOSED + 1))
-def test_sessions_of_a_status_are_found_in_order(backend: SqliteBackend, status: int) -> None:
-    found = listing_plan(backend, status=status)
-    next_page = listing_plan(backend, status=status, after=(1, "a"))
-
-    assert "SEARCH sessions USING INDEX sessions_status (status=?)" in found
-    assert "SEARCH sessions USING INDEX sessions_status (status=? AND updated<?)" in next_page
-    assert "TEMP B-TREE" not in found + next_page
-
-
-def test_pending_sessions_are_found_by_activity(backend: SqliteBackend) -> None:
-    found = listing_plan(backend, status=PENDING)
-
-    assert "SCAN sessions USING INDEX sessions_activity" in found
-    assert "TEMP B-TREE" not in found
 
 
 def test_an_append_to_a_running_session_maintains_no_more_indexes_than_before_runs(
@@ -129,26 +110,46 @@ def test_an_append_to_a_running_session_maintains_no_more_indexes_than_before_ru
     assert touched == {"sessions_activity", "sessions_workspace"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("statement", "bindings", "expected"),
     [
-        ("FIND_EVENT", [1, "a"], "SEARCH events USING INDEX events_id (<expr>=? AND id=?)"),
-        ("READ_STREAM", [1, "a", 3, 4], "USING INDEX events_stream (<expr>=? AND stream=? AND rowid>?)"),
-        ("READ_EVENTS", [1, 2, 3], f"SEARCH events USING {KEYS}"),
-        ("FIND_USAGE", [1, "a"], "SEARCH usage USING INDEX usage_id (<expr>=? AND id=?)"),
-        ("LAST_USAGE", [1, 2], f"SEARCH usage USING {KEYS}"),
+        (statements.FIND_EVENT, [1, "a"], "events USING INDEX events_id (<expr>=? AND id=?)"),
+        (statements.READ_STREAM, [1, "a", 3, 4], STREAM),
+        (statements.READ_EVENTS, [1, 2, 3], f"events USING {KEYS}"),
+        (statements.FIND_USAGE, [1, "a"], "usage USING INDEX usage_id (<expr>=? AND id=?)"),
+        (statements.LAST_USAGE, [1, 2], f"usage USING {KEYS}"),
+        (statements.DUE_SESSIONS, [1, 2, 3, 4], "sessions USING INDEX sessions_due (due>? AND due<?)"),
+        (statements.IDS[0], ["a", 5], "sessions USING INDEX sessions_id (id>?)"),
+        (statements.IDS[1], ["a", 5], "sessions USING INDEX sessions_trashed_id (id>?)"),
+        (statements.OWN_IDS, ["a", 5], "sessions USING INDEX sessions_own (<expr>>?)"),
     ],
 )
-def test_events_and_calls_are_found_by_key_id_and_stream(
+def test_rows_come_out_of_their_index_in_order(
     backend: SqliteBackend, statement: str, bindings: list[Any], expected: str
 ) -> None:
-    found = plan(backend, getattr(statements, statement), bindings)
-
-    assert expected in found
-    assert "TEMP B-TREE" not in found
+    assert plan(backend, statement, bindings) == f"SEARCH {expected}"
 
 
-@pytest.mark.parametrize("by", [(), *((column,) for column in get_args(UsageColumn)), ("session", "model")])
+@each_row(
+    ("statement", "bindings", "expected"),
+    [
+        (statements.COUNT_WORKSPACES[False], [], "USING INDEX sessions_workspace"),
+        (statements.COUNT_FACETS, ["agent"], "USING PRIMARY KEY (name=?)"),
+        (statements.COUNT_FINISHED, [], "USING INDEX sessions_status"),
+        (statements.COUNT_RUNNING, [], "USING INDEX sessions_running"),
+        (statements.COUNT_TRASHED_FACETS, ["agent"], "INDEX sessions_trash"),
+        (statements.COUNT_TRASHED_FACETS, ["agent"], "USING COVERING INDEX facets_sid (sid=? AND name=?)"),
+        (statements.FIND_SUBAGENTS, ['["p"]', "parent"], "facets USING PRIMARY KEY (name=? AND value=?)"),
+        (statements.FIND_SUBAGENTS, ['["p"]', "parent"], "sessions USING INTEGER PRIMARY KEY (rowid=?)"),
+    ],
+)
+def test_what_is_counted_for_filters_is_counted_by_indices_alone(
+    backend: SqliteBackend, statement: str, bindings: list[Any], expected: str
+) -> None:
+    assert expected in plan(backend, statement, bindings)
+
+
+@each_row("by", [(), *((column,) for column in get_args(UsageColumn)), ("session", "model")])
 def test_the_sums_of_a_session_read_its_calls_only(
     backend: SqliteBackend, by: tuple[UsageColumn, ...]
 ) -> None:
@@ -159,17 +160,16 @@ def test_the_sums_of_a_session_read_its_calls_only(
 
 
 def test_a_facet_that_many_have_is_asked_of_each_session_in_order(backend: SqliteBackend) -> None:
-    facet = ("agent", '"x"')
-    found = plan(backend, *statements.listing(SessionQuery(limit=5, where=(facet,)), [facet]))
+    found = plan(backend, *statements.listing(SessionQuery(limit=5, where=(FACET,)), [FACET]))
 
-    assert found.startswith("SCAN sessions USING INDEX sessions_activity")
+    assert found.startswith(ACTIVITY)
     assert "TEMP B-TREE" not in found
 
 
 def test_of_a_facet_that_few_have_only_these_are_sorted_and_only_a_page_is_read(
     backend: SqliteBackend,
 ) -> None:
-    found = listing_plan(backend, where=(("agent", '"x"'),)).splitlines()
+    found = listing_plan(backend, where=(FACET,)).splitlines()
 
     assert found[0].startswith("CO-ROUTINE")
     assert found[1] == "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)"
@@ -197,16 +197,6 @@ def test_lists_by_frequent_and_rare_facets_are_in_one_order(backend: SqliteBacke
     assert ids("few") == ids("few", "many") == few
     assert ids("few", limit=2, after=(1500, "s1500")) == ["s1000", "s0500"]
     assert ids("few", limit=2, oldest=True) == ["s0000", "s0500"]
-
-
-def test_what_is_counted_for_filters_is_counted_by_indices_alone(backend: SqliteBackend) -> None:
-    assert "USING INDEX sessions_workspace" in plan(backend, statements.COUNT_WORKSPACES[False], [])
-    assert "USING PRIMARY KEY (name=?)" in plan(backend, statements.COUNT_FACETS, ["agent"])
-    assert "USING INDEX sessions_status" in plan(backend, statements.COUNT_FINISHED, [])
-    assert "USING INDEX sessions_running" in plan(backend, statements.COUNT_RUNNING, [])
-    trashed = plan(backend, statements.COUNT_TRASHED_FACETS, ["agent"])
-    assert "INDEX sessions_trash" in trashed
-    assert "USING COVERING INDEX facets_sid (sid=? AND name=?)" in trashed
 
 
 def test_what_was_counted_is_remembered_until_any_process_writes(tmp_path: Path) -> None:
@@ -239,10 +229,3 @@ def test_from_one_workspace_to_the_next_no_session_is_walked(backend: SqliteBack
     found = plan(backend, statements.WORKSPACES, [])
 
     assert found.count("SEARCH sessions USING INDEX sessions_workspace (workspace>?)") == 2
-
-
-def test_subagents_are_found_by_the_facet_of_their_parent(backend: SqliteBackend) -> None:
-    found = plan(backend, statements.FIND_SUBAGENTS, ['["p"]', "parent"])
-
-    assert "SEARCH facets USING PRIMARY KEY (name=? AND value=?)" in found
-    assert "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)" in found

@@ -109,18 +109,6 @@ def test_a_damaged_line_at_the_end_of_a_log_is_told_and_not_dropped(place: Path,
         assert log(copy).read_bytes().startswith(expected)
 
 
-def test_a_lost_variable_is_named_by_file_and_line(place: Path) -> None:
-    """P7: a record has no place that would be empty without it."""
-    with clew.open(f"jsonl:///{place}") as store:
-        store.get("s").set_var("mood", "good")
-    without_index(place)
-    log(place).write_bytes(log(place).read_bytes().replace(b'"value":"good"', b'"value":"bood"'))
-    number = len(log(place).read_bytes().splitlines())
-
-    (problem,) = problems(place)
-    assert problem == f"line {number} of {log(place)} is damaged: its checksum does not match"
-
-
 def test_of_a_log_cut_in_its_place_the_index_knows_how_long_it_was(place: Path) -> None:
     """P1, P6: what was acknowledged does not vanish silently; a log that was put there owes nothing."""
     with clew.open(f"jsonl:///{place}") as store:

@@ -16,7 +16,7 @@ from clew.backends.jsonl.disk import File
 from clew.errors import BackendUnavailableError, ClewError, UnreadableEntryError
 from clew.testing.backend.base import user
 from clew.testing.chain import check_store
-from tests.backends.jsonl.stores import said, without_index
+from tests.backends.jsonl.stores import drop_variable, log, said, without_index
 
 
 @pytest.fixture
@@ -31,18 +31,18 @@ def place(fast_path: Path) -> Path:
 
 
 @contextmanager
-def unreadable(log: Path, code: int = errno.EIO, *, opening: bool = False) -> Iterator[None]:
+def unreadable(path: Path, code: int = errno.EIO, *, opening: bool = False) -> Iterator[None]:
     """The disk does not give this file."""
     patch = pytest.MonkeyPatch()
     really_read, really_open = disk.read_at, disk.open_for_reading
 
     def read_at(handle: int, count: int, offset: int) -> bytes:
-        if os.readlink(f"/proc/self/fd/{handle}") == str(log):
+        if os.readlink(f"/proc/self/fd/{handle}") == str(path):
             raise OSError(code, os.strerror(code), None)
         return really_read(handle, count, offset)
 
     def open_for_reading(file: File) -> int:
-        if file.path == log:
+        if file.path == path:
             raise OSError(code, os.strerror(code), str(file))
         return really_open(file)
 
@@ -56,22 +56,18 @@ def unreadable(log: Path, code: int = errno.EIO, *, opening: bool = False) -> It
         patch.undo()
 
 
-def log_of(place: Path, id: str) -> Path:
-    return place / "sessions" / f"{id}.jsonl"
-
-
 @pytest.mark.parametrize(("code", "opening"), [(errno.EIO, False), (errno.EACCES, True)])
 def test_a_log_that_can_not_be_read_costs_its_session_alone(place: Path, code: int, opening: bool) -> None:
     """P6, F-08: messages, search, verify and repair name it, and go on with the others."""
     with clew.open(f"jsonl:///{place}") as store:
-        with unreadable(log_of(place, "b"), code, opening=opening):
+        with unreadable(log(place, "b"), code, opening=opening):
             for read in (
                 lambda: store.get("b").messages(),
                 lambda: list(store.get("b").entries()),
             ):
                 with pytest.raises(UnreadableEntryError) as caught:
                     read()
-                assert str(log_of(place, "b")) in str(caught.value)
+                assert str(log(place, "b")) in str(caught.value)
                 assert "session 'b'" in str(caught.value)
                 assert os.strerror(code) in str(caught.value)
                 assert caught.value.retryable
@@ -80,7 +76,7 @@ def test_a_log_that_can_not_be_read_costs_its_session_alone(place: Path, code: i
             for full in (False, True):
                 report = store.verify(full=full)
                 assert full is False or not report.ok
-                assert all(str(log_of(place, "b")) in problem for problem in report.problems)
+                assert all(str(log(place, "b")) in problem for problem in report.problems)
             saved = store.repair(to=f"sqlite:///{place.parent}/saved.db")
             assert {lost.session for lost in saved.lost} == {"b"}
             store.get("c").append(user("more"))
@@ -100,8 +96,8 @@ def test_a_store_with_a_log_that_can_not_be_read_is_opened(
 ) -> None:
     """P6: with the index that knows it, and without one; verify names the file."""
     aside = place / "aside"
-    log_of(place, "b").rename(aside)
-    log_of(place, "b").mkdir()  # can be opened, and not be read
+    log(place, "b").rename(aside)
+    log(place, "b").mkdir()  # can be opened, and not be read
     if not has_index:
         without_index(place)
     with clew.open(f"jsonl:///{place}", read_only=read_only) as store:
@@ -110,7 +106,7 @@ def test_a_store_with_a_log_that_can_not_be_read_is_opened(
         assert {hit.session for hit in store.search("word").hits} == {"a", "c"}
         report = store.verify()
         assert not report.ok
-        assert any(str(log_of(place, "b")) in problem for problem in report.problems)
+        assert any(str(log(place, "b")) in problem for problem in report.problems)
         with pytest.raises(ClewError, match="reading only" if read_only else r"b\.jsonl"):
             store.session("b").append(user("not to a twin"))
         if not read_only:
@@ -119,8 +115,8 @@ def test_a_store_with_a_log_that_can_not_be_read_is_opened(
     assert sorted(file.name for file in (place / "sessions").iterdir() if file.name.startswith("b")) == [
         "b.jsonl"
     ]
-    log_of(place, "b").rmdir()
-    aside.rename(log_of(place, "b"))
+    log(place, "b").rmdir()
+    aside.rename(log(place, "b"))
     with clew.open(f"jsonl:///{place}") as store:
         assert said(store, "b") == ["word b 1", "word b 2"]
         assert store.get("b").get_var("v") == "b"
@@ -137,14 +133,14 @@ def test_numbers_in_a_log_that_can_not_be_read_are_left_free(place: Path) -> Non
     without_index(place)
     aside = {name: place / f"aside-{name}" for name in "yz"}
     for name, path in aside.items():
-        log_of(place, name).rename(path)
-        log_of(place, name).mkdir()
+        log(place, name).rename(path)
+        log(place, name).mkdir()
     with clew.open(f"jsonl:///{place}") as store:
         for number in range(5):
             store.session(f"new-{number}").append(user("new"))
     for name, path in aside.items():
-        log_of(place, name).rmdir()
-        path.rename(log_of(place, name))
+        log(place, name).rmdir()
+        path.rename(log(place, name))
 
     with clew.open(f"jsonl:///{place}") as store:
         assert said(store, "z") == ["newest"]
@@ -175,19 +171,16 @@ def test_a_scrub_drops_nothing_that_it_can_not_read(place: Path) -> None:
     """P11, P18: the log stays as it is, the others are written anew, and the error says so."""
     backend = JsonlBackend(place)
     with clew.Store(backend) as store:
-        with backend.write() as tx:
-            for name in "abc":
-                row = tx.find_session(name)
-                assert row is not None
-                tx.drop_record(row.sid, "var", "v")
-        before = log_of(place, "b").read_bytes()
-        with unreadable(log_of(place, "b")), pytest.raises(BackendUnavailableError, match=r"b\.jsonl"):
+        for name in "abc":
+            drop_variable(backend, "v", name)
+        before = log(place, "b").read_bytes()
+        with unreadable(log(place, "b")), pytest.raises(BackendUnavailableError, match=r"b\.jsonl"):
             backend.scrub()
-        assert log_of(place, "b").read_bytes() == before
-        assert b'"v"' not in log_of(place, "a").read_bytes()
+        assert log(place, "b").read_bytes() == before
+        assert b'"v"' not in log(place, "a").read_bytes()
         assert said(store, "b") == ["word b 1", "word b 2"]
         backend.scrub()
-        assert b'"v"' not in log_of(place, "b").read_bytes()
+        assert b'"v"' not in log(place, "b").read_bytes()
         assert said(store, "b") == ["word b 1", "word b 2"]
         check_store(store)
 
@@ -195,11 +188,11 @@ def test_a_scrub_drops_nothing_that_it_can_not_read(place: Path) -> None:
 def test_a_read_error_in_the_middle_of_a_log_takes_nothing_of_it(place: Path) -> None:
     """Half a log would look like a whole one that is shorter."""
     without_index(place)
-    size = log_of(place, "b").stat().st_size
+    size = log(place, "b").stat().st_size
     real = disk.read_at
 
     def read_at(handle: int, count: int, offset: int) -> bytes:
-        if os.readlink(f"/proc/self/fd/{handle}") == str(log_of(place, "b")):
+        if os.readlink(f"/proc/self/fd/{handle}") == str(log(place, "b")):
             if offset >= size // 2:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             count = min(count, size // 2 - offset)
@@ -219,7 +212,7 @@ def test_a_read_error_in_the_middle_of_a_log_takes_nothing_of_it(place: Path) ->
 def test_too_many_open_files_say_nothing_about_a_log(place: Path) -> None:
     """F-19: an error of ours, and no entry is called damaged or left out."""
     with clew.open(f"jsonl:///{place}") as store:
-        with unreadable(log_of(place, "b"), errno.EMFILE, opening=True):
+        with unreadable(log(place, "b"), errno.EMFILE, opening=True):
             with pytest.raises(BackendUnavailableError, match="Too many"):
                 store.get("b").messages()
             with pytest.raises(BackendUnavailableError):

@@ -18,27 +18,30 @@ from tests.backends.jsonl.stores import said
 class Failing:
     """A connection on which some statements fail."""
 
-    def __init__(self, real: apsw.Connection, *statements: str) -> None:
+    def __init__(self, real: apsw.Connection, statements: tuple[str, ...], error: apsw.Error) -> None:
         self._real = real
         self._statements = statements
+        self._error = error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
     def execute(self, sql: str, *args: Any) -> Any:
         if sql in self._statements:
-            raise apsw.IOError("disk I/O error")
+            raise self._error
         return self._real.execute(sql, *args)
 
     def close(self, force: bool = False) -> None:
         if not force and "close" in self._statements:
-            raise apsw.IOError("disk I/O error")
+            raise self._error
         self._real.close(force)
 
 
-def failing(backend: JsonlBackend, *statements: str) -> None:
-    assert backend._connections.writer is not None
-    backend._connections.writer = Failing(backend._connections.writer, *statements)  # type: ignore[assignment]
+def failing(backend: JsonlBackend, *statements: str, error: apsw.Error | None = None) -> None:
+    writer = backend._connections.writer
+    assert writer is not None
+    failing = Failing(writer, statements, error or apsw.IOError("disk I/O error"))
+    backend._connections.writer = failing  # type: ignore[assignment]
 
 
 def test_a_transaction_that_can_not_be_undone_costs_the_index_and_nothing_else(fast_path: Path) -> None:
@@ -70,6 +73,21 @@ def test_a_transaction_that_can_not_begin_is_an_error_of_ours_and_leaves_no_lock
         session.append(user("two"))
 
         assert said(store) == ["two"]
+
+
+def test_an_index_that_can_not_be_written_fails_no_append(fast_path: Path) -> None:
+    """The logs are the truth: what they have is there, and the index catches up."""
+    backend = JsonlBackend(fast_path / "store")
+    with clew.Store(backend) as store:
+        session = store.session("s")
+        real = backend._connections.writer
+        failing(backend, "COMMIT", error=apsw.FullError("no space"))
+        session.append(user("one"))
+        backend._connections.writer = real
+
+        assert said(store) == ["one"]
+        session.append(user("two"))
+        assert said(store) == ["one", "two"]
 
 
 def test_an_index_that_can_not_be_closed_well_is_no_error(fast_path: Path) -> None:

@@ -127,14 +127,17 @@ def test_whoever_reads_while_the_index_is_made_anew_sees_all_or_waits(
         assert seen == [["a", "b", "c"]] * len(seen)
 
 
-def test_a_read_that_was_under_way_leaves_no_connection_to_the_old_index(fast_path: Path) -> None:
-    """What is written afterwards is seen by all who read afterwards."""
+@pytest.mark.parametrize("harm", [remove_index, suspect_index])
+def test_a_read_that_was_under_way_leaves_no_connection_to_the_old_index(
+    fast_path: Path, harm: Callable[[JsonlBackend], None]
+) -> None:
+    """It would show what the old index knew, for ever."""
     backend = JsonlBackend(fast_path / "store")
     with clew.Store(backend) as store:
         session = store.session("s")
         session.append(user("one"))
         with backend.read() as reader:
-            suspect_index(backend)
+            harm(backend)
             session.append(user("two"))
             assert reader.find_session("s") is not None
         session.append(user("three"))

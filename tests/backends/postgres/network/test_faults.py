@@ -19,6 +19,7 @@ from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say, user
 from tests.backends.postgres.servers.cluster import Cluster
 from tests.backends.postgres.servers.proxy import Proxy
+from tests.backends.together import in_threads
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.needs("PostgreSQL")
@@ -182,16 +183,7 @@ def test_more_readers_than_connections_wait_their_turn(emptied_postgres: str) ->
     """F-38: 20 threads on a pool of 2 all get their answer."""
     with clew.open(emptied_postgres, pool=2) as store:
         say(store.create("s"), "a")
-        found: list[list[object]] = []
-        threads = [
-            threading.Thread(target=lambda: found.append(list(said(store.get("s"))))) for _ in range(20)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert found == [["a"]] * 20
+        assert in_threads(lambda id: said(store.get(id)), ["s"] * 20) == [["a"]] * 20
 
 
 def test_a_server_without_a_free_connection_is_busy() -> None:

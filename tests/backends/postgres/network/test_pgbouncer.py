@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import psycopg
@@ -12,6 +11,7 @@ import clew
 from clew.backends.postgres import PostgresBackend
 from clew.testing.backend.base import said, say, user
 from tests.backends.postgres.servers.pooler import pooler
+from tests.backends.together import in_threads
 
 pytestmark = pytest.mark.needs("pgbouncer")
 
@@ -30,28 +30,19 @@ def pooled(through: str, emptied_postgres: str) -> str:
 
 def use_much(url: str, **options: object) -> None:
     with clew.open(url, **options) as store:
-        failures: list[BaseException] = []
 
         def work(number: int) -> None:
-            try:
-                s = store.session(f"s{number}")
-                for count in range(8):
-                    s.append(user(f"{count}"), key=f"{count}" if count % 3 == 0 else None)
-                    assert len(s.messages()) == count + 1
-                s.rewind(3)
-                s.undo()
-                with s.run() as run:
-                    run.set_var("v", count)
-            except BaseException as exc:  # noqa: BLE001
-                failures.append(exc)
+            s = store.session(f"s{number}")
+            for count in range(8):
+                s.append(user(f"{count}"), key=f"{count}" if count % 3 == 0 else None)
+                assert len(s.messages()) == count + 1
+            s.rewind(3)
+            s.undo()
+            with s.run() as run:
+                run.set_var("v", count)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(6))
 
-        assert failures == []
         for number in range(6):
             assert said(store.get(f"s{number}")) == [f"{count}" for count in range(8)]
 

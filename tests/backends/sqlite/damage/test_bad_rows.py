@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,24 +70,34 @@ def _harm_done(sound: Sound, place: Path, tmp_path: Path, harm: Harm) -> list[st
 
 
 ROWS = {
-    "a status that does not exist": "UPDATE sessions SET status = 99",
-    "a time that no calendar knows": "UPDATE sessions SET created = 9223372036854775807",
-    "a head that is nowhere": "UPDATE sessions SET branch = 123456",
-    "no settings": "DELETE FROM details",
-    "settings that are none": "UPDATE details SET value = x'00'",
-    "metadata that is no object": """UPDATE details SET value = CAST('{"metadata":[1]}' AS BLOB)""",
-    "a run that is none": "UPDATE records SET value = x'7b7d' WHERE kind = 'run' AND sid = :sid --",
+    "a status that does not exist": "UPDATE sessions SET status = 99 WHERE sid = :sid",
+    "a time that no calendar knows": "UPDATE sessions SET created = 9223372036854775807 WHERE sid = :sid",
+    "a head that is nowhere": "UPDATE sessions SET branch = 123456 WHERE sid = :sid",
+    "no settings": "DELETE FROM details WHERE sid = :sid",
+    "settings that are none": "UPDATE details SET value = x'00' WHERE sid = :sid",
+    "metadata that is no object": """UPDATE details SET value = CAST('{"metadata":[1]}' AS BLOB)
+                                     WHERE sid = :sid""",
+    "a run that is none": "UPDATE records SET value = x'7b7d' WHERE kind = 'run' AND sid = :sid",
 }
 
 
+@pytest.fixture
+def place(sound: Sound, tmp_path: Path) -> Path:
+    """A copy of the sound store."""
+    copy(sound.place, tmp_path / "harmed.db")
+    return tmp_path / "harmed.db"
+
+
+def change(place: Path, statement: str) -> None:
+    """`:id` and `:sid` in it are those of the harmed session."""
+    with closing(apsw.Connection(str(place))) as connection:
+        sid = connection.execute("SELECT sid FROM sessions WHERE id = ?", (HARMED,)).get
+        connection.execute(statement, {"id": HARMED, "sid": sid})
+
+
 @pytest.fixture(params=ROWS)
-def harmed(request: pytest.FixtureRequest, sound: Sound, tmp_path: Path) -> Path:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
-    connection = apsw.Connection(str(place))
-    sid = connection.execute("SELECT sid FROM sessions WHERE id = ?", (HARMED,)).get
-    connection.execute(f"{ROWS[request.param]} WHERE sid = :sid".replace("-- WHERE", "-- "), {"sid": sid})
-    connection.close()
+def harmed(request: pytest.FixtureRequest, place: Path) -> Path:
+    change(place, ROWS[request.param])
     return place
 
 
@@ -126,14 +137,8 @@ def test_s51_a_damaged_session_can_be_removed_for_good(harmed: Path) -> None:
         assert [store.get(id).info.damaged for id in OTHERS] == [None, None]
 
 
-def test_s51_a_session_whose_id_is_none_can_be_removed_by_what_stands_for_it(
-    sound: Sound, tmp_path: Path
-) -> None:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
-    connection = apsw.Connection(str(place))
-    connection.execute("UPDATE sessions SET id = '' WHERE id = ?", (HARMED,))
-    connection.close()
+def test_s51_a_session_whose_id_is_none_can_be_removed_by_what_stands_for_it(place: Path) -> None:
+    change(place, "UPDATE sessions SET id = '' WHERE id = :id")
     with clew.open(place) as store:
         (bad,) = [info for info in store.list(limit=500) if info.damaged]
         assert bad.id.startswith("(damaged session ")
@@ -141,53 +146,33 @@ def test_s51_a_session_whose_id_is_none_can_be_removed_by_what_stands_for_it(
         assert [info.id for info in store.list(limit=500) if info.damaged] == []
 
 
-def test_s51_gc_keeps_the_files_of_a_session_that_can_not_be_read(sound: Sound, tmp_path: Path) -> None:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
-    connection = apsw.Connection(str(place))
-    connection.execute("UPDATE sessions SET tree = -5 WHERE id = ?", (HARMED,))
-    connection.close()
+def test_s51_gc_keeps_the_files_of_a_session_that_can_not_be_read(place: Path) -> None:
+    change(place, "UPDATE sessions SET tree = -5 WHERE id = :id")
     with clew.open(place) as store:
         before = len(store.snapshots())
         store.gc()
         assert len(store.snapshots()) == before
 
 
-def test_s51_a_cost_that_is_none_is_not_added_up(sound: Sound, tmp_path: Path) -> None:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
-    connection = apsw.Connection(str(place))
-    connection.execute("UPDATE usage SET cost = -9223372036854775808 WHERE id = ?", (f"u-{HARMED}",))
-    connection.close()
+def test_s51_a_cost_that_is_none_is_not_added_up(place: Path) -> None:
+    change(place, "UPDATE usage SET cost = -9223372036854775808 WHERE id = 'u-' || :id")
     with clew.open(place) as store:
         assert store.usage().calls == 5
 
 
-def test_s51_a_session_of_no_tree_stays_behind_alone(sound: Sound, tmp_path: Path) -> None:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
-    connection = apsw.Connection(str(place))
-    connection.execute("UPDATE sessions SET tree = 0 WHERE id = ?", (HARMED,))
-    connection.close()
+def test_s51_a_session_of_no_tree_stays_behind_alone(place: Path) -> None:
+    change(place, "UPDATE sessions SET tree = 0 WHERE id = :id")
     with clew.open(place) as store, clew.open("memory:") as copied:
         with pytest.raises(clew.CorruptError):
             clew.copy(store, copied)
         assert set(OTHERS) <= {info.id for info in copied.list(limit=500)}
 
 
-def test_s51_a_name_of_a_record_that_is_no_text_costs_that_record(sound: Sound, tmp_path: Path) -> None:
-    place = tmp_path / "harmed.db"
-    copy(sound.place, place)
+def test_s51_a_name_of_a_record_that_is_no_text_costs_that_record(place: Path) -> None:
     with clew.open(place) as store:
         for name in ("a", "m", "z"):
             store.get(HARMED).set_var(name, 1)
-    connection = apsw.Connection(str(place))
-    connection.execute(
-        "UPDATE records SET name = CAST(x'6dff' AS TEXT) WHERE kind = 'var' AND name = 'm'"
-        " AND sid = (SELECT sid FROM sessions WHERE id = ?)",
-        (HARMED,),
-    )
-    connection.close()
+    change(place, "UPDATE records SET name = CAST(x'6dff' AS TEXT) WHERE name = 'm' AND sid = :sid")
     with clew.open(place) as store:
         assert set(store.get(HARMED).vars()) == {"a", "var", "z"}
         assert any("a name that is no text" in problem for problem in store.verify(full=True).problems)
