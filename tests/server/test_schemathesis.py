@@ -11,7 +11,7 @@ FEW = ("--phases=fuzzing", "--max-examples=1", "--include-method=POST", "--inclu
 
 
 def test_a_few_made_up_requests_find_nothing(tmp_path: Path) -> None:
-    """One or two of each that changes a session: that takes two seconds, most of it the start of schemathesis."""
+    """One or two of each that changes a session. Most of its two seconds is the start of schemathesis."""
     done = fuzz(tmp_path, "--seed", "18", "--no-shrink", *FEW)
     assert done.returncode == 0, done.stdout + done.stderr
 
