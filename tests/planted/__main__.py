@@ -179,6 +179,7 @@ def report(plants: Sequence[tuple[int, Plant]], data: dict[str, Any], largest: s
 @contextlib.contextmanager
 def _copy() -> Iterator[Copy]:
     with tempfile.TemporaryDirectory(prefix="clew-planted-") as directory:
+        Path(directory).chmod(0o755)  # some tests run a process as another user
         copy = Copy(CHECKOUT, Path(directory))
         copy.make()
         yield copy

@@ -216,6 +216,17 @@ class TestAppend:
 
         assert said(s) == []
 
+    def test_a_head_at_an_equal_position_of_another_branch_is_another_head(self, s: Session) -> None:
+        say(s, "a", "b")
+        before = s.head
+        s.rewind(0)
+        say(s, "c")
+        assert s.head.position == before.position
+        with pytest.raises(HeadMovedError):
+            s.append(user("late"), expect=before)
+
+        assert said(s) == ["a", "c"]
+
     def test_a_repeated_append_does_not_mind_its_own_success(self, s: Session) -> None:
         """With `key` and `expect`, the retry of an append that had succeeded succeeds."""
         head = s.head
