@@ -65,9 +65,12 @@ def test_all_workers_answer_and_tell_their_numbers(server: Serving) -> None:
         assert server.get("/health").status_code == 200  # a connection each
         return len(workers(server, "/health")) >= 2
 
+    def all_tell() -> bool:
+        memory = read(server.get("/metrics").text)["process_resident_memory_bytes"]
+        return {dict(labels)["worker"] for labels in memory} == {"0", "1", "2"}
+
     until(several_answer)
-    memory = read(server.get("/metrics").text)["process_resident_memory_bytes"]
-    assert {dict(labels)["worker"] for labels in memory} == {"0", "1", "2"}
+    until(all_tell)  # a worker tells for the first time when it has started
 
 
 def test_a_worker_that_dies_is_started_again(server: Serving) -> None:
