@@ -18,6 +18,8 @@ from tests.support.tiers import TIERS
 
 FEW: Final = 40
 """Tests near the planted module that are run before all others."""
+LITTLE: Final = 3
+"""Letters of a word that says nothing, like "the"."""
 MANY: Final = 200
 """More tests than this are run in several processes."""
 ALWAYS: Final = ("-p", "no:randomly", "-p", "no:cacheprovider", f"--hypothesis-profile={PROFILE}")
@@ -160,13 +162,18 @@ def first_failed(output: str, tests: Iterable[str]) -> str | None:
 
 
 def nearest(plant: Plant, tests: Iterable[str]) -> list[str]:
-    """Tests in folders with names of the planted path first."""
-    words = set(Path(plant.file).with_suffix("").parts) | {f"test_{Path(plant.file).stem}.py"}
+    """Tests in folders with names of the planted path first, and those with words of the plant's name."""
+    places = set(Path(plant.file).with_suffix("").parts) | {f"test_{Path(plant.file).stem}.py"}
+    words = _words(plant.name)
 
     def far(test: str) -> int:
-        return -len(words & set(test.partition("::")[0].split("/")))
+        return -len(places & set(test.partition("::")[0].split("/"))) - len(words & _words(test))
 
     return sorted(dict.fromkeys(tests), key=far)
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in re.findall("[a-z]+", text.lower()) if len(word) > LITTLE}
 
 
 def upto(tier: str) -> Sequence[str]:
