@@ -16,7 +16,7 @@ from tests.planted.copy import PROFILE, Copy
 from tests.planted.plants import Plant
 from tests.support.tiers import TIERS
 
-FEW: Final = 40
+FEW: Final = 120
 """Tests near the planted module that are run before all others."""
 LITTLE: Final = 3
 """Letters of a word that says nothing, like "the"."""
