@@ -14,6 +14,7 @@ import pytest
 import clew
 from clew.backends.postgres import PostgresBackend, backend
 from clew.errors import StoreBusyError
+from clew.model import Retention
 from clew.store import Store
 from tests.backends.postgres.test_conformance import TestPostgres as Conformance
 
@@ -44,6 +45,20 @@ def is_left(place: str) -> bool:
         assert isinstance(engine, PostgresBackend)
         files: list[Path] = Conformance().files(engine)
     return any(WORD.encode() in file.read_bytes() for file in files)
+
+
+def test_no_word_of_a_message_that_a_rule_removed_stays_in_a_row(emptied_postgres: str) -> None:
+    url, _, schema = emptied_postgres.partition("?schema=")
+    with clew.open(emptied_postgres) as store:
+        store.session("a").append(*({"role": "user", "content": word} for word in ("removed", "kept")))
+        assert len(store.search("removed").hits) == 1
+        store.set_retention(Retention(max_messages=1))
+        store.sweep()
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(f'SELECT t::text FROM "{schema}".texts t'.encode()).fetchall()
+    told = "".join(row for (row,) in rows)
+    assert "kept" in told
+    assert "removed" not in told
 
 
 @pytest.mark.parametrize("kind", ["a reader", "a writer", "a writer elsewhere"])

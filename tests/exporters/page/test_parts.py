@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from clew.exporters.blocks import Block
 from clew.exporters.changes import compared, hunk_lines
 from clew.exporters.page.calls import draw_call
 from clew.exporters.page.diff import MOST_LINES, diff
 from clew.exporters.page.terminal import MOST_SPANS, terminal
-from clew.exporters.page.text import numbered
+from clew.exporters.page.text import MOST_CODE, code_block, numbered
 from clew.model import Json
 from tests.support.rows import each_row
 
@@ -54,6 +56,22 @@ def test_what_is_unchanged_far_from_a_change_is_left_out() -> None:
         '<span class="l gd" data-n="21">-line 20</span><span class="l gi" data-n="21">+line twenty</span>'
         in drawn
     )
+
+
+def test_each_line_of_a_diff_bears_its_number_in_the_file_that_has_it_now() -> None:
+    drawn = diff(compared("gone\nkept\n", "kept\nfresh\n", 1))
+    assert [(number, text) for number, text in re.findall(r'data-n="(\d+)">[-+ ](\w+)<', drawn)] == [
+        ("1", "gone"),
+        ("1", "kept"),
+        ("2", "fresh"),
+    ]
+
+
+def test_s11_code_that_is_too_long_for_colours_is_escaped_too() -> None:
+    for length in (1, MOST_CODE + 1):
+        shown = code_block("<script>" + "x" * length, "python")
+        assert "<script" not in shown
+        assert "&lt;" in shown
 
 
 def test_a_long_diff_has_no_element_for_each_line() -> None:

@@ -76,6 +76,15 @@ def test_messages_that_hold_line_ends_between_their_values_are_one_line(s: Sessi
     assert follow("/sessions/s/live?after=start").next("entry").data["message"]["content"] == "x"
 
 
+def test_what_a_client_has_counts_before_what_its_address_says(s: Session, follow: Follow) -> None:
+    """A browser that connects again asks for the same address, and says in a header where it was."""
+    first, second = s.append({"role": "user", "content": "one"}, {"role": "user", "content": "two"})
+
+    again = follow("/sessions/s/live?after=start", first.id)
+
+    assert again.next("entry").id == second.id
+
+
 def test_an_empty_session_has_the_id_start(s: Session, follow: Follow) -> None:
     stream = follow("/sessions/s/live")
     head = stream.next()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clew.errors import InvalidQueryError
+from clew.model import Retention
 from clew.model.search import Hit, SearchPage
 from clew.session import Session
 from clew.store import Store
@@ -34,6 +35,16 @@ def grep(path: str) -> dict[str, Any]:
 
 class SearchConformance(Conformance):
     """`search` on any backend gives the same answers."""
+
+    def test_what_a_rule_removed_is_not_found_any_more(self, store: Store, s: Session) -> None:
+        """P18: neither its message nor its words; the others are."""
+        say(s, "the first needle", "the second needle", "the last needle")
+        assert positions(store.search("needle")) == [2, 1, 0]
+        store.set_retention(Retention(max_messages=1))
+        store.sweep()
+
+        assert positions(store.search("needle")) == [2]
+        assert positions(store.search("first")) == []
 
     # -- what a query means
 

@@ -135,6 +135,18 @@ class SessionConformance(Conformance):
             assert tx.find_session("a") == row
             assert tx.find_session("a", deleted=True) is None
 
+    def test_a_name_that_was_given_up_leads_nowhere_at_once(self, backend: Backend) -> None:
+        """In the same transaction too, although the name was looked up there before."""
+        with backend.write() as tx:
+            add(tx, "a")
+        with backend.write() as tx:
+            row = tx.find_session("a")
+            assert row is not None
+            tx.set_session(msgspec.structs.replace(row, deleted=START))
+
+            assert tx.find_session("a") is None
+            assert tx.find_session("a", deleted=True) is not None
+
     def test_find_deleted_gives_the_one_deleted_last(self, backend: Backend) -> None:
         """By the time of deletion, not of creation; of two deleted at once the younger one."""
         with backend.write() as tx:

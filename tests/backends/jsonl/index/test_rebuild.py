@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import ClewError
-from clew.testing.backend.base import user
+from clew.testing.backend.base import add, user
+from clew.testing.backend.streams import an_event
 from clew.testing.chain import check_store
 from tests.backends.jsonl.stores import said, without_index
 
@@ -192,3 +194,17 @@ def test_the_log_of_an_index_that_is_gone_is_not_taken_for_that_of_the_next_one(
         store.get("s").append(user("two"))
         assert said(store) == ["one", "two"]
         assert store.verify(full=True).ok
+
+
+def test_events_that_were_dropped_stay_away_when_the_index_is_made_anew(fast_path: Path) -> None:
+    place = fast_path / "store"
+    with closing(JsonlBackend(place)) as backend, backend.write() as tx:
+        sid = add(tx, "s").sid
+        tx.add_events(sid, [an_event(number) for number in (1, 2, 3)])
+    with closing(JsonlBackend(place)) as backend, backend.write() as tx:
+        tx.drop_events(sid, 2)
+    without_index(place)
+    with closing(JsonlBackend(place)) as backend, backend.read() as reader:
+        found = reader.find_session("s")
+        assert found
+        assert [row.number for row in reader.read_events(found.sid, 0, 9)] == [3]
