@@ -217,6 +217,7 @@ class TestAppend:
         assert said(s) == []
 
     def test_a_head_at_an_equal_position_of_another_branch_is_another_head(self, s: Session) -> None:
+        """A branch that was left is as long as the one that took its place: who expected it is refused."""
         say(s, "a", "b")
         before = s.head
         s.rewind(0)

@@ -13,6 +13,7 @@ import pytest
 
 from clew.core import directory_watch
 from clew.core.directory_watch import LOST, CannotWatchError, DirectoryWatches, Event, Inotify
+from tests.support.descriptors import open_below
 
 pytestmark = pytest.mark.skipif(not directory_watch.IS_THERE, reason="only Linux tells exactly what changed")
 
@@ -110,7 +111,6 @@ def test_a_queue_that_cannot_be_made_leaves_nothing_open(root: Path, monkeypatch
         raise OSError(errno.EMFILE, "none left")
 
     monkeypatch.setattr(Inotify, "__init__", refuse)
-    before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(CannotWatchError):
         DirectoryWatches(str(root))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(root) == []

@@ -18,6 +18,7 @@ from clew.files.restore.plan import make_plan
 from clew.files.restore.root import Nearby, Root
 from tests.files.restore.nested_trees import Tree, Workshop
 from tests.files.trees import Link, build
+from tests.support.descriptors import open_below
 
 BEFORE: Tree = {b"d%d" % n: {b"f%d" % m: b"old %d" % m for m in range(10)} for n in range(6)}
 TARGET: Tree = {b"d%d" % n: {b"f%d" % m: b"new %d/%d" % (n, m) for m in range(12)} for n in range(6)}
@@ -209,7 +210,6 @@ def test_a_plan_that_is_made_again_reads_no_directory_twice(shop: Workshop) -> N
 def test_no_descriptor_stays_open_where_a_directory_on_the_way_is_missing_or_a_link(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/link").symlink_to("b")
-    before = len(os.listdir("/dev/fd"))
 
     with Root(str(tmp_path)) as root:
         with Nearby(root) as nearby:
@@ -222,14 +222,13 @@ def test_no_descriptor_stays_open_where_a_directory_on_the_way_is_missing_or_a_l
             top, name = nearby.parent(b"file")
             assert (os.fstat(top).st_ino, name) == (tmp_path.stat().st_ino, b"file")
         assert os.fstat(root.fd).st_ino == tmp_path.stat().st_ino
+        assert open_below(tmp_path) == [str(tmp_path)]
 
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_below(tmp_path) == []
 
 
 def test_no_descriptor_stays_open_after_a_restore_of_many(shop: Workshop) -> None:
-    before = len(os.listdir("/dev/fd"))
-
     assert shop.restore(TARGET, BEFORE).failed == ()
 
     assert shop.state() == TARGET
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_below(shop.root) == []
