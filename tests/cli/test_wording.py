@@ -83,6 +83,10 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield from _texts(inner)
 
 
+def test_the_texts_of_errors_are_found() -> None:
+    assert sum(1 for part in PARTS for _ in raised(SOURCE / part)) > 300
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_no_error_that_reaches_the_command_line_speaks_python(part: str) -> None:
     found = list(raised(SOURCE / part))

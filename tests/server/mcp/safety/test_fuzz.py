@@ -6,6 +6,7 @@ import logging
 import random
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
@@ -120,8 +121,9 @@ class Fuzzer:
                 return {self.text(): self.anything(depth + 1) for _ in range(3)}
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[clew.Store]:
+@contextmanager
+def attacked() -> Iterator[clew.Store]:
+    """A store of its own for each batch: what the others wrote changes how many calls are good."""
     with clew.open("memory:") as store:
         for id in ("s", "s@0", "x\n\u202e", "%73"):
             session = store.create(id, workspace=HERE, title=f"title of {id}", tags=["t"])
@@ -136,10 +138,10 @@ def store() -> Iterator[clew.Store]:
 
 @pytest.mark.parametrize("seeds", [range(1, 2), [0, *range(2, CALLS // BATCH)]], ids=["some", "others"])
 def test_s45_hostile_arguments_get_an_answer_or_a_typed_error(
-    seeds: Iterable[int], store: clew.Store, caplog: pytest.LogCaptureFixture
+    seeds: Iterable[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     for seed in seeds:
-        with named(f"seed {seed}"):
+        with named(f"seed {seed}"), attacked() as store:
             call_by_chance(seed, store, caplog)
 
 
@@ -165,5 +167,4 @@ def call_by_chance(seed: int, store: clew.Store, caplog: pytest.LogCaptureFixtur
                 good += 1
                 most = max(given.get("max_tokens", TOKENS) if isinstance(given, dict) else 0, TOKENS)
                 assert tokens(result.structured_content) <= most
-    # Of a batch 100 to 160 are, depending on what the batches before it have written.
-    assert BATCH // 20 < good < BATCH, "some are as they should be, and some are not"
+    assert BATCH // 10 < good < BATCH, "some are as they should be, and some are not"
