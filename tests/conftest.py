@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from tests.support import needs, tiers
 from tests.support.effort import keep_compiled_code, use_memory_for_temporary_files
+from tests.support.environment import forget_variables_of_the_user
 
 pytest_plugins = [  # for all folders
     "tests.backends.postgres.servers.cluster",  # one server, and one schema
@@ -249,6 +250,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["CLEW_TIER"] = config.getoption("tier")  # see tests/support/effort.py
     if config.getoption("tier") != "full" and not config.getoption("--hypothesis-profile"):
         settings.load_profile("the same every time")
+
+
+def pytest_sessionstart() -> None:
+    forget_variables_of_the_user()  # not earlier: pytest itself looks whether the terminal has colours
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
