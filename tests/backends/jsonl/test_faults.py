@@ -269,3 +269,22 @@ def test_who_can_not_get_the_lock_writes_nothing(fast_path: Path) -> None:
         assert reader.get_record(0, "var", "n") == b"1"
     first.close()
     second.close()
+
+
+def test_a_store_that_another_process_makes_and_scrubs_meanwhile_is_opened(
+    tmp_path: Path, faults: Faults
+) -> None:
+    """F-01: its scrub removes what nothing names, and so a file that has no name yet."""
+    place = tmp_path / "store"
+
+    def be_quicker(_: int, name: str) -> None:
+        if name == "replace":
+            faults.at = lambda _, __: None
+            with clew.Store(JsonlBackend(place)) as other:
+                other.session("s").append(user("one"))
+                other.vacuum()
+
+    faults.at = be_quicker
+    with clew.Store(JsonlBackend(place)) as store:
+        assert said(store) == ["one"]
+        check_store(store)

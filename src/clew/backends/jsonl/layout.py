@@ -177,7 +177,12 @@ class Layout:
                 disk.make_directory(directory, self.top)
         if not is_there:
             about = About("jsonl", FORMAT)
-            disk.write_whole(self.about, msgspec.json.encode(about) + b"\n")
+            try:
+                disk.write_whole(self.about, msgspec.json.encode(about) + b"\n")
+            except FileNotFoundError:
+                # Another process made the store meanwhile, and its scrub removed our unfinished file.
+                if not self.check():
+                    raise
 
     def _refuse_strange(self) -> None:
         """What is written in place must be a file, and the store's alone; what files lie in, a directory.
