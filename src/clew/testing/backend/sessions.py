@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from clew.backends.contract import Backend
 from clew.core.log.rows import FAILED, NOT_DUE, PENDING, RUNNING, Details, ForkOrigin, Listed
@@ -135,11 +136,12 @@ class SessionConformance(Conformance):
             assert tx.find_session("a") == row
             assert tx.find_session("a", deleted=True) is None
 
-    def test_a_name_that_was_given_up_leads_nowhere_at_once(self, backend: Backend) -> None:
+    @pytest.mark.parametrize("certain", [True, False])
+    def test_a_name_that_was_given_up_leads_nowhere_at_once(self, backend: Backend, certain: bool) -> None:
         """In the same transaction too, although the name was looked up there before."""
         with backend.write() as tx:
             add(tx, "a")
-        with backend.write() as tx:
+        with backend.write(certain=certain) as tx:
             row = tx.find_session("a")
             assert row is not None
             tx.set_session(msgspec.structs.replace(row, deleted=START))
