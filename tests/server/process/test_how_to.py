@@ -33,7 +33,7 @@ def test_behind_a_proxy_under_a_path(
         client.post("/api/v1/sessions", json={"id": "a"})
         with client.stream("GET", "/api/v1/sessions/a/live") as stream:
             lines = stream.iter_lines()
-            next(lines)
+            assert "event: head" in lines  # what is written from now on is told
             with server.client(follow_redirects=False) as direct:
                 direct.base_url = httpx.URL(server.said["urls"][0])
                 body = {"messages": [{"role": "user", "content": "hello"}]}

@@ -108,7 +108,7 @@ def test_a_stream_tells_what_another_worker_wrote(server: Serving) -> None:
         client.post("/api/v1/sessions", json={"id": "told"})
         with client.stream("GET", "/api/v1/sessions/told/live") as stream:
             lines = stream.iter_lines()
-            next(lines)
+            assert "event: head" in lines  # what is written from now on is told
             for number in range(6):
                 with server.client() as other:
                     body = {"messages": [{"role": "user", "content": f"number {number}"}]}
