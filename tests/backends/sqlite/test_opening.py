@@ -253,10 +253,9 @@ def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Pat
     started.wait()
     store.close()
     for thread in threads:
-        thread.join(20)
+        thread.join()
 
     assert raised == []
-    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_a_driver_that_is_not_installed_is_named_with_the_command_that_installs_it(

@@ -25,6 +25,7 @@ MOST = 8
         ("jsonl", "begin"),
         ("jsonl", "append as a group"),
         ("jsonl", "purge"),
+        ("jsonl", "snapshot"),
     ],
 )
 def test_f04_from_every_state_that_a_crash_may_leave_the_store_opens_with_all_it_promised(

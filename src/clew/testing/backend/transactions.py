@@ -16,6 +16,9 @@ from clew.testing.backend.base import START, Conformance, a_session, a_tip, add,
 from clew.testing.backend.sessions import DETAILS
 from clew.testing.backend.streams import a_call, an_event
 
+HUNG = 120
+"""Seconds after which a thread counts as stuck. Nothing waits that long, however busy the machine is."""
+
 
 class StopHereError(Exception):
     """Raised by tests to leave a transaction."""
@@ -143,7 +146,7 @@ class TransactionConformance(Conformance):
 
         thread = threading.Thread(target=look, daemon=True)
         thread.start()
-        thread.join(10)
+        thread.join(HUNG)
 
         assert seen == [b"1"]
 
@@ -163,7 +166,7 @@ class TransactionConformance(Conformance):
         backend.after_fork(is_child=False)
 
         assert not too_early
-        assert done.wait(10)
+        assert done.wait(HUNG)
         with backend.read() as reader:
             assert reader.get_record(STORE_WIDE, "var", "n") == b"1"
 

@@ -58,6 +58,18 @@ def _start_of_last_batch(lines: list[bytes]) -> int:
     return ends[-2] + 1
 
 
+def test_f03_an_append_that_was_never_synced_may_be_gone_without_being_damage(place: Path) -> None:
+    """`durability="process"` promises nothing when the power is cut; what is left is sound."""
+    synced = log(place).read_bytes()
+    with clew.open(f"jsonl:///{place}", durability="process") as store:
+        store.get("s").append(user("four"))
+    log(place).write_bytes(synced)
+
+    with clew.open(f"jsonl:///{place}") as store:
+        assert said(store) == ["one", "two", "three"]
+        assert store.verify(full=True).problems == ()
+
+
 @pytest.mark.parametrize("tail", [b"\0", b"\0" * 4096, b"garbage", b"\n\n", b'{"x":"', b"\0\n\0\n"])
 def test_what_lies_behind_the_last_batch_is_set_aside(place: Path, tail: bytes) -> None:
     """P5, F-11: NULs and garbage cost nothing that was acknowledged."""
