@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 
 import clew.server.page
 from tests.support.npm import installed_for
@@ -33,11 +34,16 @@ def test_the_first_part_of_the_script_does_not_wait_for_the_rest() -> None:
     assert not script.startswith("import")
 
 
-def test_the_bundle_is_built_from_the_sources(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def node_modules() -> Path:
+    return installed_for(WEB)
+
+
+def test_the_bundle_is_built_from_the_sources(tmp_path: Path, node_modules: Path) -> None:
     """It takes two seconds, because only the build itself can tell."""
     folder = tmp_path / "web"
     shutil.copytree(WEB, folder, ignore=shutil.ignore_patterns("node_modules"))
-    (folder / "node_modules").symlink_to(installed_for(WEB))
+    (folder / "node_modules").symlink_to(node_modules)
     made = tmp_path / "made"
     done = subprocess.run(
         ["npm", "run", "build", "--", "--outDir", str(made), "--emptyOutDir"],
