@@ -47,7 +47,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         wait_for_each_other(primary, on=True)
         both = f"127.0.0.1:{primary.port},127.0.0.1:{replica.port}"
         store = stack.enter_context(
-            clew.open(f"postgresql://clew@{both}/postgres?target_session_attrs=read-write&timeout=5")
+            clew.open(f"postgresql://clew@{both}/postgres?target_session_attrs=read-write")
         )
         told = Story(store, tmp_path_factory.mktemp("failover"))
         _before(told, primary, replica)

@@ -306,7 +306,7 @@ def test_without_the_address_it_is_said_where_the_pack_is(
 
 
 def told(url: str, blobs: str) -> str:
-    with closing(PostgresBackend(url, blobs=blobs, timeout=2)) as backend:
+    with closing(PostgresBackend(url, blobs=blobs)) as backend:
         with pytest.raises(BackendUnavailableError) as caught:
             add(backend, BIG, 1)
         with backend.read() as reader:
@@ -339,7 +339,7 @@ def test_a_store_opens_and_talks_while_the_object_store_is_down(
     emptied_postgres: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with clew.open(emptied_postgres, blobs=bucket, timeout=2) as store:
+    with clew.open(emptied_postgres, blobs=bucket) as store:
         store.session("s").append({"role": "user", "content": "hi"})
         assert len(store.get("s").messages()) == 1
 
