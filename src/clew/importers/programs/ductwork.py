@@ -46,7 +46,8 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     state = {name: decoded(raw) for name, raw in members_of_file(path, on_problem, on_bytes).items()}
     if not state:
         return
-    messages = objects(state.pop("messages", None), "the messages", path, on_problem)
+    said = state.pop("messages", ())
+    messages = objects(said, "the messages", path, on_problem)
     run = values.text(state.get("run_id")) or path.stem
     begun = _BEGUN.search(run)
     chain = list(_chain(messages, values.when(state.get("created_at"))))
@@ -57,12 +58,16 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     task = values.text(state.get("task_name")) or ""
 
     def saved() -> Iterable[SourceCheckpoint]:
-        return [SourceCheckpoint(name=name, entry=last, at=values.when(state.get("created_at")), state=state)]
+        kept = {**state, "messages": None} if said is None else state
+        at = values.when(state.get("created_at"))
+        # A run that begins again counts from the start: then its newest round has the name.
+        return [SourceCheckpoint(name=name, entry=last, at=at, state=kept, moves=True)]
 
     yield SourceSession(
         id=session_id(NAME, run),
         aliases=(run,),
         entries=chain,
+        head=lambda: "" if said is None else last,
         created_at=values.when(begun[1]) if begun else None,
         title=task[:500] or None,
         metadata=state,
