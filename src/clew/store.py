@@ -908,7 +908,8 @@ class Store:
                 gemini-cli, opencode);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
                 `thinking` (False leaves them out), `links` (the names of pages that will lie beside this one,
-                by the ids of their sessions): for markdown and html.
+                by the ids of their sessions): for markdown and html; `calls` (lists the model calls), `last`,
+                `before` and `after` (only these entries): for markdown.
         """
         return cast("str", _edge("clew.exporters").export(self, id, format, path, options))
 
