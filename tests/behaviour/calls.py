@@ -29,7 +29,10 @@ def furnish(s: Session) -> Session:
 
 def everything(session: Session) -> Any:
     """Everything that a write could have changed."""
+    with session._look() as (_, row):
+        forks = row.forks
     return (
+        forks,
         state(session),
         session.info,
         session.checkpoints(),

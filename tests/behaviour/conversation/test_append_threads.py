@@ -105,6 +105,17 @@ class TestAppendThreads:
         s.add_event_nowait("tick", 19, stream="clock", id="19")
         assert s.count_events().added == 20
 
+    def test_what_is_written_next_comes_behind_it(self, store: Store, s: Session) -> None:
+        """In the order of the calls, whether one waits or not."""
+        for number in range(20):
+            s.append_nowait(user(f"{number}"))
+            s.append(assistant(f"{number}"))
+            s.add_event_nowait("begin", number)
+            s.add_event("end", number)
+
+        assert said(s) == [f"{number}" for number in range(20) for _ in "ab"]
+        assert [event.type for event in s.events()] == ["begin", "end"] * 20
+
     def test_a_read_that_would_wait_for_itself_does_not_wait(self, store: Store, s: Session) -> None:
         """The writer may wait for a reader, or run below one: each sees what is there."""
 
@@ -119,7 +130,7 @@ class TestAppendThreads:
         assert store.read(looking) <= 1
         s.append_nowait(user("c"))
         store.transact(writing)
-        assert sorted(map(str, said(s))) == ["a", "b", "c"]
+        assert said(s) == ["a", "c", "b"]
 
     def test_flush_tells_what_went_wrong_once(self, store: Store, s: Session) -> None:
         """P4: the first failure since the last flush; the others were written."""

@@ -133,8 +133,10 @@ class Committer:
                 self._batch = self._queue
                 self._queue = fresh
             self._led_by = threading.get_ident()
-            self._commit(self._batch)
-            self._led_by = 0
+            try:
+                self._commit(self._batch)
+            finally:
+                self._led_by = 0
             self._hand_over(leader)
 
     def _hand_over(self, leader: Pending[Any]) -> None:

@@ -112,12 +112,14 @@ class Engine:
         return self.backend.capabilities
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        """Commit one operation; durable when this returns."""
+        """Commit one operation, after all that was posted before it; durable when this returns."""
         if self.transacting and threading.get_ident() in self.transacting:
             raise InvalidError(
                 "this write would wait for itself: inside transact() use the store that it gives you,"
                 " and for the session of a run transact(…, run=run)"
             )
+        if self._posted is not None:
+            self.catch_up()
         return self.committer.run(work)
 
     def read(self) -> AbstractContextManager[Reader]:
@@ -127,8 +129,8 @@ class Engine:
         return self.backend.read()
 
     def catch_up(self) -> None:
-        """Wait until what was posted is committed, or has failed: who posted it reads it back. Not where the
-        writer may wait for this very thread."""
+        """Wait until what was posted is committed, or has failed: who posted it reads it back, and what is
+        written then comes behind it. Not where the writer may wait for this very thread."""
         posted, thread = self._posted, threading.get_ident()
         if posted is None or thread in self.transacting or thread in self._staying:
             return
