@@ -177,7 +177,7 @@ class Session:
         self._write(sessions.update, changes)
 
     def set_metadata(self, **values: Json) -> None:
-        """Set these keys of the metadata, and leave the others as they are; None takes a key away.
+        """Set these keys of the metadata and keep the others; None removes a key.
 
         `update(metadata=…)` replaces all of them.
         """
@@ -277,7 +277,7 @@ class Session:
             max_tokens: How many tokens at most.
             count_tokens: Counts the tokens of a message; default: an estimate.
             at: The context that the session would have if it stood at this point.
-            repair: False: the messages as they are stored, also calls without results, and results
+            repair: False: the messages as they are stored, with calls without results, and results
                 without calls.
         """
         from clew.core.conversation.context import build
@@ -353,8 +353,8 @@ class Session:
     def append_nowait(
         self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
     ) -> None:
-        """Append some time soon, in the order of the calls. Whatever is read through this store from now on
-        has it; `store.flush()` waits until it is durable, and raises failures."""
+        """Append some time soon, in the order of the calls. Later reads and writes through this store wait
+        for it; `store.flush()` waits until it is durable, and raises failures."""
         engine = self._scope.outside("Session.append_nowait()")
         work = self._appending(messages, key=key, strict=strict, at=at)
         if work is not None:
@@ -606,8 +606,8 @@ class Session:
         Args:
             id: What it is called; default: `<this id>#fork-<n>`.
             at: Where it begins.
-            checkpoints: Which of them it takes along: those on the way to where it begins ("path"), or
-                "all", also those that a rewind left ahead, so that it can go on to them too.
+            checkpoints: Which checkpoints are copied: those on the way to where it begins ("path"), or
+                "all", with those that a rewind left ahead.
         """
         from clew.core.conversation.fork import check_checkpoints, fork
 
@@ -617,8 +617,8 @@ class Session:
         return self._handle(Access(row.sid, row.id, self._scope.host))
 
     def new_fork_id(self) -> str:
-        """The id that `fork()` would give, `<this id>#fork-<n>`, without making a fork. The number is kept:
-        no later call, and no fork, gets it again."""
+        """Return the id that `fork()` would give, `<this id>#fork-<n>`, without making a fork. The count is
+        stored: no later call and no fork gets the same id."""
         from clew.core.conversation.fork import new_fork_id
 
         return self._write(new_fork_id)
@@ -848,8 +848,8 @@ class Session:
     def add_event_nowait(
         self, type: str, data: Json = None, *, stream: str = "", id: str | None = None
     ) -> None:
-        """Keep an event some time soon, in the order of the calls. `events()` of this store has it;
-        `store.flush()` waits until it is durable, and raises failures."""
+        """Keep an event some time soon, in the order of the calls. Later reads and writes through this store
+        wait for it; `store.flush()` waits until it is durable, and raises failures."""
         from clew.core.streams import events
 
         engine = self._scope.outside("Session.add_event_nowait()")

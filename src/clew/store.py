@@ -266,15 +266,14 @@ class Store:
         updated_at: datetime | None = None,
         **settings: Unpack[SessionSettings],
     ) -> Session:
-        """The session of this id or alias with these settings: created if there is none, else changed as by
-        `update`. For a program that keeps sessions of its own here, and does not know which are here already.
+        """Create the session of this id or alias with these settings, or update it, in one call.
 
         Args:
             id: The session.
             created_at: When it began, with a time zone, if it is created here; default: `updated_at`, or now.
-            updated_at: When it was last active, with a time zone. It counts if it is newer than what the
-                store knows, and never as later than now.
-            settings: As `update` takes them: None empties one, what is not given stays.
+            updated_at: When it was last active, with a time zone. It counts if it is newer than the last
+                activity in the store; a time in the future counts as now.
+            settings: As for `update`: None empties one, and what is not given stays.
         """
         changes = sessions.without_secrets(updated("upsert", settings), self._scope.redactor())
         created = None if created_at is None else check_time(created_at, "created_at")
