@@ -68,6 +68,17 @@ SAID = json.loads(RUN)["messages"]
 SAVES: dict[str, list[dict[str, Any]]] = {
     "a list of messages that was never made": [{"messages": None}],
     "a list that became one": [{}, {"messages": None}],
+    "messages that are null, or say nothing": [
+        {
+            "messages": [
+                None,
+                *SAID[:2],
+                {"content": None, "role": "assistant"},
+                {"content": None, "role": ""},
+            ]
+        },
+        {"messages": [None, None, *SAID]},
+    ],
     "tokens that sink": [{}, {"input_tokens": 900, "output_tokens": 8}, {"input_tokens": 950}],
     "rounds that sink": [{"iteration": 9}, {"iteration": 2}],
     "a run that began again": [

@@ -26,7 +26,7 @@ def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterato
     state = _state(session)
     head: dict[str, Json] = {name: state[name] for name in _BEFORE if name in state}
     tail = {name: value for name, value in state.items() if name not in head}
-    messages: Json = [as_anthropic(message) for message in _messages(session)]
+    messages: Json = [message and as_anthropic(message) for message in _messages(session)]
     if not messages and "messages" in tail:
         messages = None  # as Go writes a list that was never made
     tail.pop("messages", None)
@@ -34,14 +34,15 @@ def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterato
     yield go_json(redactor.value(run, "run") if redactor else run, pretty=True)
 
 
-def _messages(session: Session) -> list[dict[str, Json]]:
-    """The whole history; of a compacted one what a model would get, as ductwork itself does."""
-    found = []
+def _messages(session: Session) -> list[dict[str, Json] | None]:
+    """The whole history, None for a message that was null in the file; of a compacted one what a model would
+    get, as ductwork itself does."""
+    found: list[dict[str, Json] | None] = []
     for entry in session.entries():
         if entry.kind in ("compaction", "truncation"):
             return list(session.context())
         if entry.kind == "message":
-            found.append(entry.message)
+            found.append(None if entry.annotations.get("null") is True else entry.message)
     return found
 
 

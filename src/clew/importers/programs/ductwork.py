@@ -25,6 +25,8 @@ from clew.model import Json
 NAME: Final = "ductwork"
 _BEGUN: Final = re.compile(r"-(\d{13})\Z")
 """A run's id ends with the milliseconds at which it began."""
+_NULL: Final[dict[str, Json]] = {"content": None, "role": ""}
+"""What Go makes of a message that is null."""
 _BEGINS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"run_id"\s*:\s*"')
 
 
@@ -47,6 +49,8 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     if not state:
         return
     said = state.pop("messages", ())
+    if isinstance(said, list):
+        said = [_NULL if one is None else one for one in said]
     messages = objects(said, "the messages", path, on_problem)
     run = values.text(state.get("run_id")) or path.stem
     begun = _BEGUN.search(run)
@@ -91,7 +95,8 @@ def _chain(messages: list[dict[str, Json]], saved: datetime | None) -> Iterator[
     for index, message in enumerate(messages, start=1):
         uid = link(parent, message)
         at = saved if index == len(messages) else None
-        yield SourceEntry(uid=uid, parent=parent, message=message, at=at)
+        notes: dict[str, Json] = {"null": True} if message is _NULL else {}
+        yield SourceEntry(uid=uid, parent=parent, message=message, at=at, notes=notes)
         parent = uid
 
 
