@@ -35,16 +35,16 @@ STORE = """
     facets find finish_restore flush gc get get_snapshot import_path interrupted latest list list_files
     load location maintain pending_restores read read_file redaction removals repair restore
     restore_deleted retention search session sessions_with_snapshot set_redaction set_retention snapshot
-    snapshots stats sweep sync transact undo_restore usage vacuum verify watch watch_files
+    snapshots stats sweep sync transact undo_restore upsert usage vacuum verify watch watch_files
 """
 
 SESSION = """
-    add_alias add_event add_events add_usage annotate append append_nowait attach checkpoint checkpoints
-    clear close compact complete context count_events delete_checkpoint delete_document delete_var
-    documents entries events fail file_history fork get_checkpoint get_document get_var head info lease
-    messages moves outline outside_lease redo remove_alias reopen replace restore_files resume rewind run
-    set_document set_summary set_var start status_changes summary touch tree truncate turn undo update
-    usage usage_records vars
+    add_alias add_event add_event_nowait add_events add_usage annotate append append_nowait attach
+    checkpoint checkpoints clear close compact complete context count_events delete_checkpoint
+    delete_document delete_var documents entries events fail file_history fork get_checkpoint
+    get_document get_var head info lease messages moves new_fork_id outline outside_lease redo
+    remove_alias reopen replace restore_files resume rewind run set_document set_metadata set_summary
+    set_var start status_changes summary touch tree truncate turn undo update usage usage_records vars
 """
 
 RUN = sorted([*SESSION.split(), "lost", "renew", "secret"])
@@ -59,7 +59,7 @@ each_method = each_row(
     [(sync, aio, name) for sync, aio, names in FACES for name in names],
     ids=lambda row: f"{row[0].__name__}.{row[2]}",
 )
-AT_ONCE = {"append_nowait", "outside_lease", "maintain", "watch_files"}
+AT_ONCE = {"add_event_nowait", "append_nowait", "outside_lease", "maintain", "watch_files"}
 """Do not wait, so there is nothing to await."""
 KNOWN = {"location", "capabilities", "lost", "secret"}
 """Properties that need no storage, and no await."""

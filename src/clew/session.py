@@ -59,6 +59,7 @@ from clew.model import (
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from clew.core.conversation.fork import ForkedCheckpoints
     from clew.core.conversation.sessions import SessionSettings
     from clew.core.runs.lease import Bid
     from clew.core.streams.events import EventDraft
@@ -92,8 +93,8 @@ class Session:
         {
             "add_alias", "add_event", "add_events", "add_usage", "annotate", "append", "checkpoint", "clear",
             "close", "compact", "complete", "delete_checkpoint", "delete_document", "delete_var", "fail",
-            "fork", "redo", "remove_alias", "reopen", "replace", "rewind", "set_document", "set_summary",
-            "set_var", "start", "touch", "truncate", "turn", "undo", "update",
+            "fork", "new_fork_id", "redo", "remove_alias", "reopen", "replace", "rewind", "set_document",
+            "set_metadata", "set_summary", "set_var", "start", "touch", "truncate", "turn", "undo", "update",
         }
     )  # fmt: skip
 
@@ -174,6 +175,13 @@ class Session:
         """
         changes = sessions.without_secrets(updated("update", settings), self._scope.redactor())
         self._write(sessions.update, changes)
+
+    def set_metadata(self, **values: Json) -> None:
+        """Set these keys of the metadata and keep the others; None removes a key.
+
+        `update(metadata=…)` replaces all of them.
+        """
+        self._write(sessions.set_metadata, sessions.metadata_of(values, self._scope.redactor()))
 
     def touch(self) -> None:
         """Count as active now: first in listings, and not idle. For work on a session that adds no messages,
@@ -257,17 +265,32 @@ class Session:
         max_tokens: int | None = None,
         count_tokens: Callable[[dict[str, Json]], int] | None = None,
         at: Point | None = None,
+        repair: bool = True,
     ) -> Context:
         """The messages for a model: from the latest compaction or truncation on, inside the budget,
         every tool call with its result, well-formed whatever a crash left behind.
 
-        A plain list of messages; its `report` says what was left out or repaired. `at`: the context that
-        the session would have if it stood at this point.
+        A plain list of messages; its `report` says what was left out or repaired.
+
+        Args:
+            max_messages: How many at most.
+            max_tokens: How many tokens at most.
+            count_tokens: Counts the tokens of a message; default: an estimate.
+            at: The context that the session would have if it stood at this point.
+            repair: False: the messages as they are stored, with calls without results, and results
+                without calls.
         """
         from clew.core.conversation.context import build
 
         with self._look() as (reader, row):
-            return build(reader, history.standing_at(reader, row, at), max_messages, max_tokens, count_tokens)
+            return build(
+                reader,
+                history.standing_at(reader, row, at),
+                max_messages,
+                max_tokens,
+                count_tokens,
+                repairs=repair,
+            )
 
     @property
     def summary(self) -> str | None:
@@ -330,7 +353,8 @@ class Session:
     def append_nowait(
         self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
     ) -> None:
-        """Append some time soon, in the order of the calls. `store.flush()` waits, and raises failures."""
+        """Append some time soon, in the order of the calls. Later reads and writes through this store wait
+        for it; `store.flush()` waits until it is durable, and raises failures."""
         engine = self._scope.outside("Session.append_nowait()")
         work = self._appending(messages, key=key, strict=strict, at=at)
         if work is not None:
@@ -381,9 +405,9 @@ class Session:
     ) -> Entry:
         """Let `context()` begin with these messages instead of everything up to `upto` (the head).
 
-        A text becomes one user message. Nothing is removed: `messages()` still gives all, and a
-        rewind to before the compaction brings the old context back. Tool calls that still wait for
-        their results are not compacted away.
+        A text becomes one user message; with an empty list the model begins anew. Nothing is removed:
+        `messages()` still gives all, and a rewind to before the compaction brings the old context back. Tool
+        calls that still wait for their results are not compacted away.
         """
         from clew.core.conversation import marks
 
@@ -571,16 +595,33 @@ class Session:
         with self._look() as (reader, row):
             return moves.history(reader, row)
 
-    def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
+    def fork(
+        self, id: str | None = None, *, at: Point | None = None, checkpoints: ForkedCheckpoints = "path"
+    ) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
 
-        The checkpoints on the way there, and the variables, are copied: they are its own from now on.
-        Without an id it is called `<this id>#fork-<n>`. It starts pending, with its own runs and usage.
-        """
-        from clew.core.conversation.fork import fork
+        The variables and the checkpoints are copied: they are its own from now on. It starts pending, with
+        its own runs and usage.
 
-        row = self._write(fork, None if id is None else check_id(id), at, self._scope.now())
+        Args:
+            id: What it is called; default: `<this id>#fork-<n>`.
+            at: Where it begins.
+            checkpoints: Which checkpoints are copied: those on the way to where it begins ("path"), or
+                "all", with those that a rewind left ahead.
+        """
+        from clew.core.conversation.fork import check_checkpoints, fork
+
+        given = None if id is None else check_id(id)
+        taken = check_checkpoints(checkpoints)
+        row = self._write(fork, given, at, self._scope.now(), checkpoints=taken)
         return self._handle(Access(row.sid, row.id, self._scope.host))
+
+    def new_fork_id(self) -> str:
+        """Return the id that `fork()` would give, `<this id>#fork-<n>`, without making a fork. The count is
+        stored: no later call and no fork gets the same id."""
+        from clew.core.conversation.fork import new_fork_id
+
+        return self._write(new_fork_id)
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""
@@ -803,6 +844,16 @@ class Session:
         from clew.core.streams import events
 
         return self._scope.run(self._adding([events.draft_of(type, data, stream, id)]))[0]
+
+    def add_event_nowait(
+        self, type: str, data: Json = None, *, stream: str = "", id: str | None = None
+    ) -> None:
+        """Keep an event some time soon, in the order of the calls. Later reads and writes through this store
+        wait for it; `store.flush()` waits until it is durable, and raises failures."""
+        from clew.core.streams import events
+
+        engine = self._scope.outside("Session.add_event_nowait()")
+        engine.post(self._adding([events.draft_of(type, data, stream, id)]))
 
     def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
         """Add several events, all of them or none; one comes back for each.

@@ -17,7 +17,7 @@ from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.backends.registry import connect
 from clew.core.conversation import facets, listing, points, sessions
 from clew.core.conversation.points import Point
-from clew.core.conversation.sessions import initial
+from clew.core.conversation.sessions import initial, updated
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation, TransactionScope, transaction_of
@@ -166,7 +166,7 @@ class Store:
             "usage",
         }
     )  # fmt: skip
-    _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
+    _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention", "upsert"})
 
     _run: Run | None = None
     """Inside a transaction: the run under whose lease its session is written to."""
@@ -257,6 +257,32 @@ class Store:
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._scope.now()
         return self._handle(self._scope.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
+
+    def upsert(
+        self,
+        id: str,
+        *,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
+    ) -> Session:
+        """Create the session of this id or alias with these settings, or update it, in one call.
+
+        Args:
+            id: The session.
+            created_at: When it began, with a time zone, if it is created here; default: `updated_at`, or now.
+            updated_at: When it was last active, with a time zone. It counts if it is newer than the last
+                activity in the store; a time in the future counts as now.
+            settings: As for `update`: None empties one, and what is not given stays.
+        """
+        changes = sessions.without_secrets(updated("upsert", settings), self._scope.redactor())
+        created = None if created_at is None else check_time(created_at, "created_at")
+        active = None if updated_at is None else check_time(updated_at, "updated_at")
+        check_id(id)
+        host = self._scope.host
+        return self._handle(
+            self._scope.run(lambda tx: sessions.upsert(tx, id, changes, host, created, active))
+        )
 
     def get(self, id: str) -> Session:
         """The session of this id or alias; SessionNotFoundError if there is none."""
@@ -587,10 +613,12 @@ class Store:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,
         good until it returns. Others go on writing meanwhile."""
         engine = self._scope.outside("Store.read()", waits=False)
+        engine.catch_up()
         with engine.backend.read_snapshot() as reader:
             scope = TransactionScope(engine, reader, None)
             try:
-                return work(_store_in(scope))
+                with engine.staying():
+                    return work(_store_in(scope))
             finally:
                 scope.end()
 
@@ -635,7 +663,8 @@ class Store:
                 needs.prepare()
 
     def flush(self) -> None:
-        """Wait until all that `append_nowait` took is durable; raise the first failure."""
+        """Wait until all that `append_nowait` and `add_event_nowait` took is durable; raise the first
+        failure."""
         self._scope.outside("Store.flush()").flush()
 
     # -- files: no git is needed, and the user's `.git` is never touched
@@ -878,7 +907,8 @@ class Store:
                 gemini-cli, opencode);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
                 `thinking` (False leaves them out), `links` (the names of pages that will lie beside this one,
-                by the ids of their sessions): for markdown and html.
+                by the ids of their sessions): for markdown and html; `calls` (lists the model calls), `last`,
+                `before` and `after` (only these entries): for markdown.
         """
         return cast("str", _edge("clew.exporters").export(self, id, format, path, options))
 

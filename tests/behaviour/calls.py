@@ -29,7 +29,10 @@ def furnish(s: Session) -> Session:
 
 def everything(session: Session) -> Any:
     """Everything that a write could have changed."""
+    with session._look() as (_, row):
+        forks = row.forks
     return (
+        forks,
         state(session),
         session.info,
         session.checkpoints(),
@@ -84,7 +87,9 @@ BESIDE: Final[dict[str, Use]] = {
     "add_usage": lambda s: s.add_usage(model="m", input_tokens=1, output_tokens=1),
     "annotate": lambda s: s.annotate(0, note="x"),
     "fork": lambda s: s.fork(f"fork of {s.id}"),
+    "new_fork_id": lambda s: s.new_fork_id(),
     "remove_alias": lambda s: s.remove_alias(f"alias of {s.id}"),
+    "set_metadata": lambda s: s.set_metadata(x=1),
     "touch": lambda s: s.touch(),
     "update": lambda s: s.update(title="x"),
 }

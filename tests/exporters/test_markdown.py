@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -17,11 +20,13 @@ from markdown_it.token import Token
 
 import clew
 from clew.core.messages.text import visible_line
+from clew.errors import InvalidError
 from clew.exporters.markdown import fence, inline, quote, speech
 from tests.exporters.hostile import ATTACKS, BIDI, ESCAPES, conversation
 from tests.exporters.rich import CLAUDE, CODEX, rich_store
 from tests.support.rows import each_row
 
+LONG_AGO = datetime(2024, 5, 1, 9, tzinfo=UTC)
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
 
@@ -245,6 +250,43 @@ def test_tools_and_thinking_can_be_left_out(store: clew.Store) -> None:
     assert "List" not in short
     assert "details" not in short
     assert "### Tool" not in short
+
+
+def test_the_model_calls_can_be_listed_with_vendor_and_endpoint(store: clew.Store) -> None:
+    s = store.create("x", vendor="zai", endpoint="cn", model="glm", created_at=LONG_AGO)
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    asked, said = s.append(*messages, at=LONG_AGO)
+    s.add_usage(input_tokens=1200, output_tokens=80, entry=said, at=LONG_AGO)
+    s.add_usage(vendor="other_", endpoint="https://u:hunter2secret@e", model="m", cost="0.5", at=LONG_AGO)
+    s.append({"role": "user", "content": "c"})
+    page = store.export("x", "markdown", calls=True)
+    assert "- Vendor: zai / cn / glm" in page
+    assert page.split("### Model calls\n\n")[1].strip().splitlines() == [
+        "- 2024-05-01 09:00:00 · zai / cn / glm · 1.2 k tokens in, 80 out · entry 1",
+        "- 2024-05-01 09:00:00 · other\\_ / https://u:hunter2secret@e / m · 0 tokens in, 0 out · $0.50",
+    ]
+    assert "hunter2secret" not in store.export("x", "markdown", calls=True, redact=True)
+    assert "### Model calls" not in store.export("x", "markdown")
+    assert "entry 1" not in store.export("x", "markdown", calls=True, after=said)
+    assert "No model call was recorded." in store.export("x", "markdown", calls=True, after=said)
+    assert "entry 1" in store.export("x", "markdown", calls=True, after=asked, before=2)
+
+
+def test_a_part_of_a_session_can_be_told(store: clew.Store) -> None:
+    s = store.session("x")
+    entries = s.append(*({"role": "user", "content": f"word {number}"} for number in range(5)))
+    parts: list[tuple[dict[str, Any], str]] = [
+        ({"last": 2}, "34"),
+        ({"after": entries[2]}, "34"),
+        ({"before": 2}, "01"),
+        ({"after": 0, "before": entries[3].id}, "12"),
+        ({"last": 1, "before": 4}, "3"),
+    ]
+    for options, expected in parts:
+        page = store.export("x", "markdown", **options)
+        assert "".join(found for found in "01234" if f"> word {found}" in page) == expected, options
+    with pytest.raises(InvalidError, match="whole"):
+        store.export("x", "markdown", whole=True, last=1)
 
 
 def test_all_branches_say_what_they_continue(store: clew.Store) -> None:

@@ -44,6 +44,7 @@ from clew.session import Session
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from clew.core.conversation.fork import ForkedCheckpoints
     from clew.core.conversation.sessions import SessionSettings
     from clew.core.runs.lease import Bid
     from clew.files.rewind import WithFiles
@@ -84,6 +85,9 @@ class AsyncSession:
 
     async def update(self, **settings: Unpack[SessionSettings]) -> None:
         await self._call(self._session.update, **settings)
+
+    async def set_metadata(self, **values: Json) -> None:
+        await self._call(self._session.set_metadata, **values)
 
     async def touch(self) -> None:
         await self._call(self._session.touch)
@@ -145,6 +149,7 @@ class AsyncSession:
         max_tokens: int | None = None,
         count_tokens: Callable[[dict[str, Json]], int] | None = None,
         at: Point | None = None,
+        repair: bool = True,
     ) -> Context:
         return await self._call(
             self._session.context,
@@ -152,6 +157,7 @@ class AsyncSession:
             max_tokens=max_tokens,
             count_tokens=count_tokens,
             at=at,
+            repair=repair,
         )
 
     @property
@@ -260,8 +266,14 @@ class AsyncSession:
     async def moves(self) -> list[MoveInfo]:
         return await self._call(self._session.moves)
 
-    async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
-        return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))
+    async def fork(
+        self, id: str | None = None, *, at: Point | None = None, checkpoints: ForkedCheckpoints = "path"
+    ) -> AsyncSession:
+        fork = await self._call(self._session.fork, id, at=at, checkpoints=checkpoints)
+        return AsyncSession(self._bridge, fork)
+
+    async def new_fork_id(self) -> str:
+        return await self._call(self._session.new_fork_id)
 
     async def tree(self) -> Tree:
         return await self._call(self._session.tree)
@@ -366,6 +378,11 @@ class AsyncSession:
     ) -> Event:
         draft = events_.draft_of(type, data, stream, id)
         return (await self._bridge.commit(self._session._adding([draft])))[0]
+
+    def add_event_nowait(
+        self, type: str, data: Json = None, *, stream: str = "", id: str | None = None
+    ) -> None:
+        self._session.add_event_nowait(type, data, stream=stream, id=id)
 
     async def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
         drafts = events_.drafts_of(events)

@@ -230,6 +230,19 @@ class AsyncStore:
         made = await self._call(self._store.create, id, created_at=created_at, **settings)
         return AsyncSession(self._bridge, made)
 
+    async def upsert(
+        self,
+        id: str,
+        *,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
+    ) -> AsyncSession:
+        found = await self._call(
+            self._store.upsert, id, created_at=created_at, updated_at=updated_at, **settings
+        )
+        return AsyncSession(self._bridge, found)
+
     async def get(self, id: str) -> AsyncSession:
         found = await self.find(id)
         if found is None:

@@ -22,15 +22,18 @@ from clew.core.messages.text import own_words, snippet, visible, visible_line
 from clew.exporters.agents import Subagents
 from clew.exporters.blocks import Block
 from clew.exporters.changes import Line, changes_of, hunk_lines, is_diff, text_at
-from clew.exporters.facts import facts, many
+from clew.exporters.facts import amount, dollars, facts, many
 from clew.exporters.pairs import paired
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.tools import Gist, command_of, gist, output_of, plan_items
 from clew.exporters.tools.output import decoded
-from clew.exporters.transcript import Transcript, Turn
+from clew.exporters.transcript import Part, Transcript, Turn
 
 if TYPE_CHECKING:
-    from clew.model import SessionInfo
+    from datetime import datetime
+
+    from clew.core.conversation.points import Point
+    from clew.model import SessionInfo, Usage
     from clew.store import Store
 
 _SPECIAL: Final = re.compile(r"\\+|`+|\*+|_+|~+|<|&|\[|\]\(|#+")
@@ -208,6 +211,10 @@ def pieces(
     whole: bool = False,
     tools: bool = True,
     thinking: bool = True,
+    calls: bool = False,
+    last: int | None = None,
+    before: Point | None = None,
+    after: Point | None = None,
     redact: bool | Redactor = False,
     links: Mapping[str, str] | None = None,
 ) -> Iterator[bytes]:
@@ -219,17 +226,23 @@ def pieces(
         whole: All branches, each under a heading of its own; else the path to the head.
         tools: With tool calls and their results.
         thinking: With what the model thought.
+        calls: With a list of the model calls: vendor, endpoint and model of each, tokens and cost.
+        last: Only so many entries, from the end.
+        before: Only entries before this point.
+        after: Only entries after this point.
         redact: Without secrets. A `Redactor` of yours can report what it replaced.
         links: The names of the pages of other sessions that will lie beside this one, by their ids.
     """
-    transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
+    part = Part(last=last, before=before, after=after)
+    transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact), part=part)
     numbers = {branch.uid: number for number, branch in enumerate(transcript.outline.branches, 1)}
     current = frozenset(transcript.outline.current.segments)
     page = _Page(transcript, Subagents(store, transcript.session.id), links or {})
     yield _text(page.head())
     hidden = _hidden(tools=tools, thinking=thinking)
+    shown = _Shown(part)
     segment = -1
-    for turn in paired(transcript.turns()):
+    for turn in paired(shown.noting(transcript.turns())):
         if turn.segment != segment:
             page.speaker = ""
             if whole:
@@ -242,8 +255,66 @@ def pieces(
             yield _text(page.turn(turn, blocks))
     if tools and (rest := page.agents.rest()):
         yield _text(line for info in rest for line in (page.agent(info), ""))
+    if calls:
+        yield _text(_calls(transcript, shown))
     if transcript.redactor is not None:
         yield f"*{many(transcript.redactor.report().total, 'secret')} replaced.*\n".encode()
+
+
+class _Shown:
+    """Which entries are on the page, for the list of the calls that made them."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._times: list[datetime] = []
+        self._positions: dict[str, int] = {}
+
+    def noting(self, turns: Iterator[Turn]) -> Iterator[Turn]:
+        for turn in turns:
+            self._positions[turn.id] = turn.position
+            self._times = [*self._times[:1], turn.time]
+            yield turn
+
+    def position(self, call: Usage) -> int | None:
+        """Of the entry that a call made, if it is on the page."""
+        return None if call.entry is None else self._positions.get(call.entry)
+
+    def has(self, call: Usage) -> bool:
+        """Of a part: calls that made one of its entries, or none and were made in its time."""
+        if self._part.is_all:
+            return True
+        if call.entry is not None or not self._times:
+            return call.entry in self._positions
+        is_late = self._part.before is not None and call.at > self._times[-1]
+        return self._times[0] <= call.at and not is_late
+
+
+def _calls(transcript: Transcript, shown: _Shown) -> Iterator[str]:
+    """A line for each model call."""
+    yield "### Model calls"
+    yield ""
+    none, last = True, None
+    while page := transcript.session.usage_records(after=last):
+        last = page[-1]
+        for call in filter(shown.has, page):
+            none = False
+            yield f"- {inline(_call_line(call, shown.position(call), transcript.redactor))}"
+    if none:
+        yield "No model call was recorded."
+
+
+def _call_line(call: Usage, position: int | None, redactor: Redactor | None) -> str:
+    endpoint = call.endpoint
+    if redactor is not None and endpoint is not None:
+        endpoint = redactor.text(endpoint, f"call {call.number}: endpoint")
+    names = [name for name in (call.vendor, endpoint, call.model) if name]
+    parts = [f"{call.at:%Y-%m-%d %H:%M:%S}", " / ".join(names) or "unknown model"]
+    parts += [f"{amount(call.input_tokens)} tokens in, {amount(call.output_tokens)} out"]
+    if call.cost:
+        parts.append(dollars(call.cost) + (" (estimated)" if call.estimated else ""))
+    if call.source:
+        parts.append(call.source)
+    return " · ".join(parts if position is None else [*parts, f"entry {position}"])
 
 
 def _hidden(*, tools: bool, thinking: bool) -> set[str]:
@@ -300,6 +371,9 @@ class _Page:
             yield f"- Imported from a file of {program}, which says who spoke"
         if info.workspace:
             yield f"- Directory: {inline(info.workspace)}"
+        if info.vendor or info.endpoint:
+            names = (info.vendor, info.endpoint, info.model)
+            yield f"- Vendor: {inline(' / '.join(name for name in names if name))}"
         if info.tags:
             yield f"- Tags: {inline(', '.join(info.tags))}"
 

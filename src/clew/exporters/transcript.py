@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from clew.core.conversation.points import Point
 from clew.core.log import jsonl as lines
 from clew.core.log.ids import entry_id
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REDACTED, REPLACED
 from clew.core.messages.dialects import is_human_turn, prompt_of, speaker_of, text_of
 from clew.core.messages.text import snippet
 from clew.core.redact.markers import count_markers
-from clew.errors import CorruptError
+from clew.errors import CorruptError, InvalidError
 from clew.exporters import jsonl
 from clew.exporters.blocks import Block, blocks_shown
 from clew.exporters.redact import Redactor
@@ -172,11 +173,31 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return "Added by the agent" if is_added else SPEAKERS[self.speaker]
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries of the path are told, as `Session.entries` takes it."""
+
+    last: int | None = None
+    before: Point | None = None
+    after: Point | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return (self.last, self.before, self.after) == (None, None, None)
+
+
+ALL: Final = Part()
+
+
 class Transcript:
     """One session, read twice at most: for its shape, and for its entries."""
 
-    def __init__(self, store: Store, id: str, *, whole: bool, redactor: Redactor | None) -> None:
+    def __init__(
+        self, store: Store, id: str, *, whole: bool, redactor: Redactor | None, part: Part = ALL
+    ) -> None:
+        if whole and not part.is_all:
+            raise InvalidError("whole=True tells all branches: last, before and after choose from the path")
         self._store = store
+        self._part = part
         self.session: Session = store.get(id)
         self.is_whole = whole
         self.redactor = redactor
@@ -228,7 +249,10 @@ class Transcript:
     def _on_path(self) -> Iterator[tuple[int, Entry]]:
         segments = self.outline.segments
         at = 0
-        for entry in self.session.entries(damaged="skip"):
+        part = self._part
+        for entry in self.session.entries(
+            last=part.last, before=part.before, after=part.after, damaged="skip"
+        ):
             while at < len(segments) and segments[at].last < entry.position:
                 at += 1
             if at < len(segments):  # what was appended since the first look is not told

@@ -12,7 +12,7 @@ import msgspec
 
 from clew.core.load.load import Loading, OnLast, Pass, WholeNeededError
 from clew.core.log.ids import check_id
-from clew.core.log.records import AGENT
+from clew.core.log.records import AGENT, SOURCE_AGENT
 from clew.errors import ClewError, InvalidError
 from clew.importers import OWN
 from clew.importers.contract import NotFollowedError, Place, Problem, SourceEntry, SourceSession
@@ -256,7 +256,7 @@ def begun(source: SourceSession, *, needs_words: bool) -> SourceSession | None:
 def by_agent(source: SourceSession, format: str) -> SourceSession:
     """Every session names the program that wrote it, whatever else that program calls an agent."""
     own = source.metadata.get(AGENT)
-    named = {} if own is None else {f"source_{AGENT}": own}
+    named = {} if own is None else {SOURCE_AGENT: own}
     return msgspec.structs.replace(source, metadata={**source.metadata, **named, AGENT: format})
 
 

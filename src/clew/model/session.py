@@ -127,7 +127,11 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> dict[str, Json]:
-        """The message (or the content of a mark), decoded again on each call: you may change it."""
+        """The message, decoded again on each call: you may change it.
+
+        Of a compaction it is the `messages` and `tokens` that it was given, and the position `start` from
+        which the context goes on; of a truncation that `start`; of a summary its `text`.
+        """
         try:
             return _decode_object(self.raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -108,6 +108,8 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: str | None = None
     """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
     the caller who restores it says where."""
+    moves: bool = False
+    """If the name is in use for another place, and was given earlier than `at`: it moves here."""
 
 
 class SourceRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from clew.errors import (
     SessionDeletedError,
     StoreClosedError,
 )
+from clew.model import Json
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, user
@@ -90,6 +91,46 @@ class TestAppendThreads:
 
         assert said(s) == [text for number in range(30) for text in (f"{number}", f"{number}")] + ["last"]
         check_chain(store, s)
+
+    def test_what_was_sent_without_waiting_is_read_back(self, store: Store, s: Session) -> None:
+        """Messages and events, by every handle of the store, and at one moment too."""
+        for number in range(20):
+            s.append_nowait(user(f"{number}"))
+            assert said(store.get("s"))[-1] == f"{number}"
+            s.add_event_nowait("tick", number, stream="clock", id=f"{number}")
+            assert s.events(stream="clock")[-1].data == number
+        s.append_nowait(user("last"))
+
+        assert store.read(lambda look: said(look.get("s"))[-1]) == "last"
+        s.add_event_nowait("tick", 19, stream="clock", id="19")
+        assert s.count_events().added == 20
+
+    def test_what_is_written_next_comes_behind_it(self, store: Store, s: Session) -> None:
+        """In the order of the calls, whether one waits or not."""
+        for number in range(20):
+            s.append_nowait(user(f"{number}"))
+            s.append(assistant(f"{number}"))
+            s.add_event_nowait("begin", number)
+            s.add_event("end", number)
+
+        assert said(s) == [f"{number}" for number in range(20) for _ in "ab"]
+        assert [event.type for event in s.events()] == ["begin", "end"] * 20
+
+    def test_a_read_that_would_wait_for_itself_does_not_wait(self, store: Store, s: Session) -> None:
+        """The writer may wait for a reader, or run below one: each sees what is there."""
+
+        def looking(look: Store) -> int:
+            s.append_nowait(user("a"))
+            return len(s.messages())
+
+        def writing(inside: Store) -> list[Json]:
+            inside.get("s").append(user("b"))
+            return said(s)
+
+        assert store.read(looking) <= 1
+        s.append_nowait(user("c"))
+        store.transact(writing)
+        assert said(s) == ["a", "c", "b"]
 
     def test_flush_tells_what_went_wrong_once(self, store: Store, s: Session) -> None:
         """P4: the first failure since the last flush; the others were written."""

@@ -187,6 +187,19 @@ class TestContext:
         assert _is_well_formed(s.context())
         assert s.messages() == messages
 
+    def test_a_context_can_be_had_as_it_is_stored(self, s: Session) -> None:
+        """Without repairs: from the last cut on, calls without results and results without calls too."""
+        broken = [user("go"), calling("1", "2"), result("1"), result("9"), assistant("")]
+        say(s, "a", "b")
+        s.compact([{"role": "system", "content": "sum"}])
+        s.append(*broken)
+        view = s.context(repair=False)
+
+        assert list(view) == [{"role": "system", "content": "sum"}, *broken]
+        assert (view.report.repairs, view.report.compacted) == ((), 2)
+        assert list(s.context()) != list(view)
+        assert list(s.context(repair=False, max_messages=3)) == [view[0], user("go"), assistant("")]
+
     def test_a_call_id_may_come_again_after_a_rewind(self, s: Session) -> None:
         """I-15: what lies on a branch left behind has no part in the view."""
         s.append(user("a"), calling("1"), result("1", "old"))

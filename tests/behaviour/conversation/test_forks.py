@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.backends.contract import Backend
-from clew.errors import CheckpointNotFoundError, NothingToUndoError, SessionExistsError
+from clew.errors import CheckpointNotFoundError, InvalidError, NothingToUndoError, SessionExistsError
 from clew.model import ForkPoint, Head
 from clew.session import Session
 from clew.store import Store
@@ -61,6 +61,40 @@ class TestForks:
         assert s.fork().id == "s#fork-6"
         assert store.get("s#fork-1").fork().id == "s#fork-1#fork-1"
         assert store.create("other").fork().id == "other#fork-1"
+
+    def test_an_id_can_be_had_without_a_fork(self, store: Store, s: Session) -> None:
+        """Each call counts like a fork: no id comes twice, and those in use are passed over."""
+        store.create("s#fork-2")
+
+        assert [s.new_fork_id(), s.new_fork_id()] == ["s#fork-1", "s#fork-3"]
+        assert store.find("s#fork-1") is None
+        assert s.fork(s.new_fork_id()).id == "s#fork-4"
+        assert [s.fork().id, s.new_fork_id()] == ["s#fork-5", "s#fork-6"]
+
+    def test_a_fork_can_take_along_checkpoints_ahead_of_it(self, store: Store, s: Session) -> None:
+        """Those that a rewind left, on any branch: the fork goes on to them, though its base is gone."""
+        say(s, "a")
+        s.checkpoint("one")
+        say(s, "b")
+        s.checkpoint("two", state={"n": 2})
+        s.rewind("one")
+        say(s, "other")
+        s.checkpoint("three")
+        s.rewind("one")
+        plain, clone = s.fork("plain"), s.fork("clone", checkpoints="all")
+
+        assert [one.name for one in plain.checkpoints()] == ["one"]
+        assert [one.name for one in clone.checkpoints()] == ["one", "two", "three"]
+        assert said(clone) == ["a"]
+        store.delete("plain", purge=True)
+        store.delete("s", purge=True)
+        clone.rewind("two")
+        assert (said(clone), clone.get_checkpoint("two").state) == (["a", "b"], {"n": 2})
+        clone.rewind("three")
+        assert said(clone) == ["a", "other"]
+        check_store(store)
+        with pytest.raises(InvalidError, match="'path' or 'all'"):
+            clone.fork(checkpoints="none")  # type: ignore[arg-type]
 
     def test_an_existing_id_is_refused(self, store: Store, s: Session) -> None:
         """SessionExistsError; neither session is changed."""

@@ -69,6 +69,26 @@ class TestGivenTimes:
         say(made, "now")
         assert [info.id for info in store.list()] == ["made", new.id, "got"]
 
+    def test_a_session_is_put_here_whether_it_is_new_or_not(self, store: Store, clock: Ticking) -> None:
+        """Settings and last activity in one call; activity only moves forward, and never past the clock."""
+        made = store.upsert("s", updated_at=LONG_AGO, title="first", tags=["x"])
+        assert (made.info.created_at, made.info.updated_at) == (LONG_AGO, LONG_AGO)
+        again = store.upsert("s", created_at=LONG_AGO - DAY, updated_at=LONG_AGO + DAY, title=None, model="m")
+        info = again.info
+
+        assert (info.title, info.tags, info.model) == (None, ("x",), "m")
+        assert (info.created_at, info.updated_at) == (LONG_AGO, LONG_AGO + DAY)
+        store.upsert("s", updated_at=LONG_AGO)
+        assert store.get("s").info.updated_at == LONG_AGO + DAY
+        store.upsert("s", updated_at=LONG_AGO + 90_000 * DAY)
+        assert LONG_AGO + DAY < store.get("s").info.updated_at < LONG_AGO + 90_000 * DAY
+        again.add_alias("other name")
+        assert store.upsert("other name", title="second") == again
+        made = store.upsert("t", created_at=LONG_AGO - DAY, updated_at=LONG_AGO)
+        assert (made.info.created_at, made.info.updated_at) == (LONG_AGO - DAY, LONG_AGO)
+        with pytest.raises(InvalidError):
+            store.upsert("t", updated_at=LONG_AGO.replace(tzinfo=None))
+
     def test_an_old_message_is_no_new_activity(self, store: Store, s: Session) -> None:
         """A session that was active later stays where it is in the list."""
         store.create("newer")

@@ -506,7 +506,7 @@ class TestInputs:
             "checkpoint": lambda: s.checkpoint("c", state=bad),
             "checkpoint a name": lambda: s.checkpoint(bad),
             "compact": lambda: s.compact([user("x"), {"content": bad}]),
-            "compact nothing": lambda: s.compact([]),
+            "compact nothing": lambda: s.compact(" "),
             "compact tokens": lambda: s.compact("x", tokens=bad),
             "complete": lambda: s.complete(bad),
             "create": lambda: store.create(bad),

@@ -171,6 +171,20 @@ class TestMarks:
         assert calling("1") in view
         assert view[-1] == result("1")
 
+    def test_compact_to_nothing_lets_the_model_begin_anew(self, store: Store, s: Session) -> None:
+        """An empty list stands for all before it, the system prompt too; undo brings it back."""
+        s.append({"role": "system", "content": "be good"}, user("a"), assistant("b"))
+        entry = s.compact([])
+
+        assert (entry.kind, entry.message) == ("compaction", {"start": 3, "tokens": None, "messages": []})
+        assert (list(s.context()), s.context().report.compacted) == ([], 3)
+        say(s, "c")
+        assert texts(s.context()) == ["c"]
+        assert said(s) == ["be good", "a", "b", "c"]
+        s.undo()
+        assert texts(s.context()) == ["be good", "a", "b"]
+        check_chain(store, s)
+
     def test_compact_speaks_the_dialect_of_the_session(self, s: Session) -> None:
         """Where the messages have `parts`, the text becomes a part."""
         s.append({"role": "user", "parts": [{"text": "a"}]})
@@ -178,7 +192,7 @@ class TestMarks:
 
         assert list(s.context()) == [{"role": "user", "parts": [{"text": "short"}]}]
 
-    @each_row("bad", ["", "  \n", [], None, {}, b"text", [5], [{"a": float("nan")}], ["text"]], ids=repr)
+    @each_row("bad", ["", "  \n", None, {}, b"text", [5], [{"a": float("nan")}], ["text"]], ids=repr)
     def test_an_empty_compaction_is_refused(self, s: Session, bad: Any) -> None:
         """The history would be lost to the model; nothing is changed."""
         say(s, "a")

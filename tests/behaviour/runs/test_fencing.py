@@ -16,7 +16,7 @@ from clew.testing.chain import check_store
 from tests.behaviour.calls import BESIDE, CONVERSATION, READS, STATUS_ONLY, everything, furnish
 from tests.support.rows import each_row, named
 
-OF_INFO: Final = {"add_alias", "remove_alias", "touch", "update"}
+OF_INFO: Final = {"add_alias", "remove_alias", "set_metadata", "touch", "update"}
 """Calls beside the conversation that change what is known of the session."""
 
 

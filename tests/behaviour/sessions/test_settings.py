@@ -44,6 +44,20 @@ class TestSettings:
         s.update(vendor=None, tags=[])
         assert (s.info.vendor, s.info.tags, s.info.model) == (None, (), "n")
 
+    def test_single_keys_of_the_metadata_can_be_set(self, store: Store, s: Session) -> None:
+        """The others stay; None takes a key away; lists find the session by the new value."""
+        s.update(metadata={"chat": 42, "request": "old"})
+        s.set_metadata(request="fix it", big=2**70)
+        assert s.info.metadata == {"chat": 42, "request": "fix it", "big": 2**70}
+        s.set_metadata(big=None, unknown=None)
+        s.set_metadata()
+
+        assert s.info.metadata == {"chat": 42, "request": "fix it"}
+        found = store.list(where={"request": "fix it", "chat": 42})
+        assert [info.id for info in found] == ["s"]
+        with pytest.raises(InvalidError):
+            s.set_metadata(request=float("nan"))
+
     def test_metadata_may_be_any_mapping(self, store: Store) -> None:
         """I-14: it is copied; changing it afterwards changes nothing."""
         given = {"k": ["v"]}

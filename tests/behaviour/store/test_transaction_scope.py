@@ -70,6 +70,7 @@ WRITES: Final[dict[str, Call]] = {
     "Store.set_retention": lambda store, _s, _path: store.set_retention(
         Retention(idle_timeout=timedelta(days=9))
     ),
+    "Store.upsert": lambda store, _s, _path: store.upsert("s", title="put"),
     **{f"Session.{name}": _of_session(call) for name, call in calls.WRITES.items()},
 }
 """What works inside `transact`."""
@@ -107,6 +108,7 @@ REFUSED: Final[dict[str, Call]] = {
     "Store.verify": lambda store, _s, _path: store.verify(),
     "Store.watch": lambda store, _s, _path: store.watch(wait=False),
     "Store.watch_files": lambda store, s, path: store.watch_files(path),
+    "Session.add_event_nowait": _of_session(lambda s: s.add_event_nowait("never")),
     "Session.append_nowait": _of_session(lambda s: s.append_nowait(user("never"))),
     "Session.checkpoint (files)": lambda _store, s, path: s.checkpoint("never", files=path),
     "Session.file_history": _of_session(lambda s: s.file_history("a.txt")),

@@ -64,6 +64,47 @@ def test_a_run_comes_back_byte_for_byte(store: clew.Store, tmp_path: Path) -> No
     assert b"".join(exporter.pieces(store, s.id)).decode() == RUN
 
 
+SAID = json.loads(RUN)["messages"]
+SAVES: dict[str, list[dict[str, Any]]] = {
+    "a list of messages that was never made": [{"messages": None}],
+    "a list that became one": [{}, {"messages": None}],
+    "messages that are null, or say nothing": [
+        {
+            "messages": [
+                None,
+                *SAID[:2],
+                {"content": None, "role": "assistant"},
+                {"content": None, "role": ""},
+            ]
+        },
+        {"messages": [None, None, *SAID]},
+    ],
+    "tokens that sink": [{}, {"input_tokens": 900, "output_tokens": 8}, {"input_tokens": 950}],
+    "rounds that sink": [{"iteration": 9}, {"iteration": 2}],
+    "a run that began again": [
+        {"iteration": 1, "messages": SAID[:1]},
+        {"iteration": 2},
+        {"iteration": 1, "messages": [*SAID[:1], SAID[1], *SAID[2:], SAID[1]], "input_tokens": 5},
+    ],
+}
+"""What is different in the files of a run that was saved several times."""
+
+
+@each_row("saves", SAVES.values(), ids=SAVES.keys())
+def test_the_newest_save_comes_back_whatever_was_before_it(
+    tmp_path: Path, saves: list[dict[str, Any]]
+) -> None:
+    """And a worker goes on at that save."""
+    path = tmp_path / "run-sync-1772380000000.json"
+    with clew.open("memory:") as store:
+        for number, changes in enumerate(saves):
+            saved = {**json.loads(RUN), "created_at": f"2026-03-01T12:0{number}:00Z", **changes}
+            path.write_text(json.dumps(saved))
+            (session,) = store.import_path(path).sessions
+            assert exported(store, session.id) == saved, number
+        assert store.get(session.id).resume().checkpoint.state["created_at"] == saved["created_at"]
+
+
 def test_a_run_that_was_made_here_says_how_far_it_had_come(store: clew.Store) -> None:
     with store.session("job-1").run(task="nightly") as run:
         run.append({"role": "user", "content": "do it"})

@@ -56,6 +56,23 @@ def test_what_was_said_since_follows_in_the_same_form(store: clew.Store, tmp_pat
     assert (meta["type"], meta["title"], meta["session_id"]) == ("meta", "Renamed", "20260525-101500-0011")
 
 
+def test_events_that_were_added_here_are_tunnel_events_once(store: clew.Store, tmp_path: Path) -> None:
+    """In their place, also of those that nobody waited for; an import of the export brings no second one."""
+    s = imported(store, tmp_path)
+    s.add_event_nowait("text", {"delta": "a"}, stream="ggcode", id="e2")
+    s.add_event("done", stream="ggcode")
+    s.append({"role": "user", "content": "last"})
+    s.add_event("for the screen", stream="ui")
+    found = records(store, s.id)
+    added = [record["tunnel_event"] for record in found if record["type"] == "tunnel_event"][2:]
+    assert added[0] == {"event_id": "e2", "stream_id": "", "type": "text", "data": {"delta": "a"}}
+    assert [(one["type"], one["data"]) for one in added[1:]] == [("done", None)]
+    assert [record["type"] for record in found][-3:] == ["tunnel_event", "tunnel_event", "message"]
+    (tmp_path / "20260525-101500-0011.jsonl").write_bytes(b"".join(exporter.pieces(store, s.id)))
+    again = bring_one(store, reader, tmp_path / "20260525-101500-0011.jsonl")
+    assert (again.id, records(store, again.id)) == (s.id, found)
+
+
 def test_a_session_of_another_program_begins_with_its_meta_record(store: clew.Store) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command":"ls"}'}}
     s = store.create("x", title="Two", model="m", workspace="/w")

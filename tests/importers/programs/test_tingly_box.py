@@ -142,6 +142,28 @@ def test_the_json_document_gives_its_sessions_with_their_bindings(tmp_path: Path
     assert first.info.workspace_given == "/w"
 
 
+def test_a_session_is_found_by_chat_agent_and_project(tmp_path: Path, store: clew.Store) -> None:
+    """As tingly-box looks it up, by the agent that it calls; it is still a session of tingly-box."""
+    items = {"s1": item("s1"), "s2": item("s2", Agent="codex"), "s3": item("s3", Project="/other")}
+    path = write_json(tmp_path / "bot_sessions.json", {"version": 1, "items": items, "updated": TIME})
+    store.import_path(path)
+    wanted: list[dict[str, Any]] = [
+        {"where": {"chat_id": "c1", "agent": "claude"}, "workspace": "/w"},
+        {"where": {"chat_id": "c1", "agent": "claude", "project": "/w"}},
+        {"where": {"chat_id": "c1", "agent": "claude"}, "agent": "tingly-box", "project": "w"},
+    ]
+    store.get("s1").append({"role": "user", "content": "herons"})
+    for filters in wanted:
+        assert [info.id for info in store.list(**filters)] == ["tingly-box:s1"], filters
+        assert [hit.session for hit in store.search("herons", **filters)] == ["tingly-box:s1"], filters
+    pages = [store.list(where={"agent": "claude"}, limit=1)]
+    pages.append(store.list(where={"agent": "claude"}, limit=1, cursor=pages[0].cursor))
+    assert sorted(info.id for page in pages for info in page) == ["tingly-box:s1", "tingly-box:s3"]
+    assert len(store.list(where={"agent": "tingly-box"})) == len(store.list(agent="tingly-box")) == 3
+    assert store.get("s2").info.agent == "tingly-box"
+    assert [(one.value, one.sessions) for one in store.facets().agents] == [("tingly-box", 3)]
+
+
 def test_a_document_that_is_cut_off_gives_the_sessions_before_the_cut(tmp_path: Path) -> None:
     path = write_json(
         tmp_path / "b.json", {"version": 1, "items": {"s1": item("s1", spoken("a")), "s2": item("s2")}}

@@ -329,7 +329,8 @@ def test_messages_are_those_of_the_library(session: clew.Session, client: httpx.
 def test_the_context_is_that_of_the_library(session: clew.Session, client: httpx.Client) -> None:
     session.append(*(user(f"{number}") for number in range(4)))
     session.compact("in short", upto=1)
-    for options in ({}, {"max_messages": 2}, {"max_tokens": 10}, {"at": 3}):
+    session.append({"role": "tool", "tool_call_id": "lost", "content": "nobody asked"})
+    for options in ({}, {"max_messages": 2}, {"max_tokens": 10}, {"at": 3}, {"repair": False}):
         context = session.context(**options)  # type: ignore[arg-type]
         answer = client.get(f"{A}/context", params=options).json()
         assert answer["data"] == list(context)

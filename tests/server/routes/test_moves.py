@@ -144,9 +144,11 @@ def test_compact(session: clew.Session, client: httpx.Client) -> None:
     sent = client.post(f"{A}/compact", content=content, headers=JSON)
     stands(session, sent)
     assert message.encode() in list(session.entries())[-1].raw
-    several: list[Any] = [{}, {"text": "x", "messages": [{}]}, {"text": " "}, {"messages": []}]
-    for bad in (*several, {"messages": [1]}):
+    several: list[Any] = [{}, {"text": "x", "messages": [{}]}, {"text": " "}, {"messages": [1]}]
+    for bad in several:
         assert post(client, "compact", bad).status_code == 422, bad
+    stands(session, post(client, "compact", {"messages": []}))
+    assert list(session.context()) == []
 
 
 def test_truncate(session: clew.Session, client: httpx.Client) -> None:
@@ -212,6 +214,11 @@ def test_a_fork_shares_what_came_before(server: Running, session: clew.Session, 
     fork = server.store.get("f/1")
     assert said(fork) == ["0", "1"]
     assert made.json() == plain(fork.info)
+    session.checkpoint("ahead")
+    session.rewind(0)
+    taking = post(client, "fork", {"id": "f/2", "checkpoints": "all"})
+    assert (taking.status_code, server.store.get("f/2").checkpoints()[0].name) == (201, "ahead")
+    assert post(client, "fork", {"checkpoints": "none"}).status_code == 422
     unnamed = post(client, "fork")
     assert unnamed.json()["id"] == "a#fork-1"
     assert client.get(unnamed.headers["location"]).json()["id"] == "a#fork-1"

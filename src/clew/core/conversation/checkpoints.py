@@ -99,6 +99,11 @@ def on_path(reader: Reader, tip: HeadRow) -> Callable[[Head], bool]:
     return lies_there
 
 
+def _anywhere(_: Head) -> bool:
+    """Whatever branch of the tree it lies on: a fork reaches them all."""
+    return True
+
+
 def newest_snapshot(reader: Reader, row: SessionRow) -> str | None:
     """The snapshot of the last checkpoint with files on the path; of several at one place: the newest."""
     found = [one for one in list_checkpoints(reader, row) if one.snapshot is not None]
@@ -109,12 +114,12 @@ def newest_snapshot(reader: Reader, row: SessionRow) -> str | None:
     return max(places, default=(0, None))[1]
 
 
-def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: HeadRow) -> None:
-    """Give a fork the checkpoints of its base that lie on the path to where it begins."""
+def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: HeadRow | None) -> None:
+    """Give a fork the checkpoints of its base that lie on the path to where it begins; None: all of them."""
     found = tx.scan_records(base, "checkpoint")
     if not found:
         return
-    lies_there = on_path(tx, tip)
+    lies_there = _anywhere if tip is None else on_path(tx, tip)
     for name, value in found:
         try:
             record = decode_checkpoint(value)

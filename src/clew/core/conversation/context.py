@@ -27,15 +27,17 @@ def build(
     max_messages: int | None,
     max_tokens: int | None,
     count_tokens: Callable[[dict[str, Json]], int] | None,
+    *,
+    repairs: bool = True,
 ) -> Context:
     segments = path_of(reader, row.head)
     cut = cut_of(reader, row, segments)
     damage: dict[str, None] = {}
     view = _View(reader, segments, lambda error: damage.setdefault(f"left out: {error}"))
     removed = _Removed(reader, row, segments)
-    pinned, start = list(cut.messages), cut.start
+    pinned, start = list(cut.messages or ()), cut.start
     compacted = tip_before(reader, segments, cut.start).messages - removed.before(cut.start)
-    if not pinned:
+    if cut.messages is None:
         pinned, after = view.leading_system(row.head.position)
         compacted -= min(compacted, len(pinned))
         start = max(start, after)
@@ -44,7 +46,8 @@ def build(
         max_messages=max_messages,
         max_tokens=max_tokens,
         count_tokens=count_tokens,
-        pinned_on_path=not cut.messages,
+        pinned_on_path=cut.messages is None,
+        repairs=repairs,
     )
     positions: list[int] = []
     reached = start

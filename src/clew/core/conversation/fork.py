@@ -3,7 +3,7 @@ paths part."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -27,6 +27,7 @@ from clew.core.log.records import PARENT
 from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionQuery, SessionRow
 from clew.core.log.tree import Segment, locate
 from clew.core.runs.access import Access, require_write_beside
+from clew.errors import InvalidError
 from clew.model import Branch, Checkpoint, CommonPart, ComparedPath, Comparison, ForkPoint, Head, Tree
 
 MOST_CHILDREN: Final = 1000
@@ -42,15 +43,46 @@ def _keeps_title(base: SessionRow, at: Point | None) -> bool:
     return base.has_title or base.title is None or (at is None and not base.moves)
 
 
-def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
+ForkedCheckpoints: TypeAlias = Literal["path", "all"]
+"""Which checkpoints a fork takes along: those on the path to where it begins, or all of its base."""
+
+
+def check_checkpoints(given: ForkedCheckpoints) -> ForkedCheckpoints:
+    if given not in get_args(ForkedCheckpoints):
+        raise InvalidError(f"checkpoints is 'path' or 'all', not {given!r}")
+    return given
+
+
+def _next_id(reader: Reader, base: SessionRow) -> tuple[int, str]:
+    """The number and the id of the next fork that is not named."""
+    forks = base.forks + 1
+    while find(reader, f"{base.id}#fork-{forks}") is not None:
+        forks += 1
+    return forks, check_id(f"{base.id}#fork-{forks}")
+
+
+def new_fork_id(tx: Transaction, access: Access) -> str:
+    """Count as if a fork was made."""
+    base = require_write_beside(tx, access)
+    forks, id = _next_id(tx, base)
+    tx.set_session(msgspec.structs.replace(base, forks=forks))
+    return id
+
+
+def fork(
+    tx: Transaction,
+    access: Access,
+    new_id: str | None,
+    at: Point | None,
+    now: int,
+    *,
+    checkpoints: ForkedCheckpoints = "path",
+) -> SessionRow:
     base = require_write_beside(tx, access)
     tip = base.head if at is None else tip_at(tx, *resolve(tx, base, at))
     forks = base.forks
     if new_id is None:
-        forks += 1
-        while find(tx, f"{base.id}#fork-{forks}") is not None:
-            forks += 1
-        new_id = check_id(f"{base.id}#fork-{forks}")
+        forks, new_id = _next_id(tx, base)
     else:
         check_free(tx, new_id)
     details = tx.get_details(base.sid)
@@ -78,7 +110,7 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
     new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
-    copy_checkpoints(tx, base.sid, new_sid, tip)
+    copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)
     return msgspec.structs.replace(row, sid=new_sid)
 
 

@@ -14,7 +14,7 @@ from clew.backends.rows import MODEL, make_cursor, read_cursor, wanted
 from clew.core.conversation.sessions import filters, listed_info
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, is_id
-from clew.core.log.records import AGENT, PARENT, parent_of
+from clew.core.log.records import AGENT, PARENT, SOURCE_AGENT, parent_of
 from clew.core.log.rows import Listed, SessionQuery
 from clew.core.runs.status import status_number
 from clew.core.streams.families import Counts, roll_up
@@ -85,13 +85,30 @@ def list_page(
     return Page(infos, last, sums)
 
 
+_ANY_AGENT: Final = ":agent"
+"""The name of no facet: stands for the two that tell of an agent."""
+
+
 def facets_wanted(
     where: Mapping[str, Json] | None, *, agent: str | None, model: str | None, parent: str | None = None
 ) -> tuple[tuple[str, str], ...]:
     """What `where=`, `agent=`, `model=` and `parent=` stand for, checked."""
     told = {name: said for name, said in {AGENT: agent, PARENT: parent}.items() if said is not None}
     of_model = () if model is None else ((MODEL, check_id(model, "model")),)
-    return *wanted(where or {}), *wanted(told), *of_model
+    # A program that keeps sessions of several agents said in `agent` which: an import moved that aside.
+    of_metadata = [(_ANY_AGENT if name == AGENT else name, value) for name, value in wanted(where or {})]
+    return *of_metadata, *wanted(told), *of_model
+
+
+def either(facets: tuple[tuple[str, str], ...]) -> list[tuple[tuple[str, str], ...]]:
+    """The facets of which a session must have all, in each of the two ways to have the metadata `agent`: as
+    they are, or as the program said that it was imported from."""
+    if all(name != _ANY_AGENT for name, _ in facets):
+        return [facets]
+    return [
+        tuple((way if name == _ANY_AGENT else name, value) for name, value in facets)
+        for way in (AGENT, SOURCE_AGENT)
+    ]
 
 
 def _least(min_cost: Money | None) -> int | None:
@@ -109,7 +126,8 @@ def _costly(reader: Reader, found: list[Listed], least: int, counts: Counts | No
 
 
 class Source:
-    """Where pages come from: one list, or one for each workspace of a project."""
+    """Where pages come from: one list, or one for each workspace of a project, and for each way to have the
+    metadata `agent`."""
 
     def __init__(self, reader: Reader, query: SessionQuery, project: str | None) -> None:
         self._reader = reader
@@ -122,12 +140,16 @@ class Source:
             self._workspaces = [one for one in known if project_of(one) == project]
 
     def read(self, query: SessionQuery) -> list[Listed]:
-        if self._workspaces is None:
-            return self._reader.list_sessions(query)
-        found: list[Listed] = []
-        for workspace in self._workspaces:
-            found += self._reader.list_sessions(msgspec.structs.replace(query, workspace=workspace))
-        if len(self._workspaces) > 1:
+        queries = [msgspec.structs.replace(query, where=where) for where in either(query.where)]
+        if self._workspaces is not None:
+            queries = [
+                msgspec.structs.replace(one, workspace=workspace)
+                for one in queries
+                for workspace in self._workspaces
+            ]
+        found = [listed for one in queries for listed in self._reader.list_sessions(one)]
+        if len(queries) > 1:
+            found = list({one.row.sid: one for one in found}.values())
             found.sort(key=lambda one: (-_place(one)[0], _place(one)[1]))
         return found[: query.limit]
 

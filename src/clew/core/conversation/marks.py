@@ -33,7 +33,8 @@ class Cut(msgspec.Struct, frozen=True):
 
     start: Count
     """The first position that is still in view."""
-    messages: list[dict[str, Json]] = []
+    messages: list[dict[str, Json]] | None = None
+    """None: it is a truncation, or the beginning of the history."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -111,8 +112,8 @@ def digest_of(
         plain = _ready({"role": "user", "content": given}, 0, redactor)
         in_parts = _ready({"role": "user", "parts": [{"text": given}]}, 0, redactor)
         return Digest(plain.body, in_parts.body, flags_of(plain), counted)
-    if not given or isinstance(given, (bytes, dict)):
-        raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
+    if given is None or isinstance(given, (bytes, dict)):
+        raise InvalidError("a compaction needs a text, or a list of messages")
     prepared = [_ready(message, index, redactor) for index, message in enumerate(given)]
     bodies = b",".join(item.body for item in prepared)
     flags = 0

@@ -19,7 +19,7 @@ from clew.core.log import checks
 from clew.core.log.ids import check_id
 from clew.core.log.records import MAX_TITLE, agent_of, is_time, parent_of
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
-from clew.core.messages.codec import encode_json
+from clew.core.messages.codec import decode_json, encode_json
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, end_lease, refuse_if_held, require_write, require_write_beside
 from clew.core.runs.status import run_info
@@ -225,6 +225,23 @@ def open_or_create(
     return find(tx, id) or create(tx, id, changes, now, created)
 
 
+def upsert(
+    tx: Transaction, id: str, changes: Changes, host: Host, created: int | None, active: int | None
+) -> SessionRow:
+    """Create a session, or change one. `active`: when it was last active elsewhere; that only counts if it is
+    newer than what is known here, and never as later than now."""
+    now = host.now()
+    seen = None if active is None else min(active, now)
+    row = find(tx, id)
+    if row is None:
+        row = create(tx, id, changes, now, seen if created is None else created)
+    else:
+        update(tx, Access(row.sid, row.id, host), changes)
+    if seen is not None:
+        touch(tx, Access(row.sid, row.id, host), seen)
+    return row
+
+
 def update(tx: Transaction, access: Access, changes: Changes) -> None:
     row = require_write_beside(tx, access)
     details = tx.get_details(row.sid)
@@ -241,6 +258,24 @@ def update(tx: Transaction, access: Access, changes: Changes) -> None:
         tx.set_details(row.sid, new_details)
     if new_row != row or new_details != details:
         _tell(tx, row, access)
+
+
+def metadata_of(values: Mapping[str, Json], redactor: Incoming | None) -> dict[str, Json]:
+    """Check values of single keys."""
+    encoded = encode_json(dict(values), what="metadata")
+    if redactor is not None:
+        encoded = redactor.body(encoded)
+    clean: dict[str, Json] = decode_json(encoded)
+    return clean
+
+
+def set_metadata(tx: Transaction, access: Access, values: Mapping[str, Json]) -> None:
+    """Set single keys; None takes one away."""
+    row = require_write_beside(tx, access)
+    before = checks.metadata(row.id, tx.get_details(row.sid))
+    taken = {name for name, value in values.items() if value is None}
+    after = {name: value for name, value in {**before, **values}.items() if name not in taken}
+    update(tx, access, changes_of({"metadata": after}))
 
 
 def _tell(tx: Transaction, row: SessionRow, access: Access) -> None:

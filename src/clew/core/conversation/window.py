@@ -87,7 +87,8 @@ class ContextBuilder:
     that fits the budget and splits no tool call from its result. `pinned` are the messages of the latest
     compaction, or the system messages that begin the history (`pinned_on_path`); they stay if they fit at
     all. The lead is the user turn that the window's first messages answer; a window that has to give up
-    those messages for it begins with the next user turn instead. Use:
+    those messages for it begins with the next user turn instead. `repairs=False`: the messages are taken as
+    they are. Use:
 
         while (message := next older one) and builder.offer(message): ...
         if builder.needs_lead: builder.lead(nearest older user turn)
@@ -102,13 +103,15 @@ class ContextBuilder:
         max_tokens: int | None = None,
         count_tokens: CountTokens | None = None,
         pinned_on_path: bool = True,
+        repairs: bool = True,
     ) -> None:
+        self._repairs = repairs
         self._budget = Budget(max_messages, max_tokens)
         self._scale = _Scale(count_tokens or estimate_tokens)
         self._pinned_given = len(pinned)
         self._pinned_on_path = pinned_on_path
         self._pinned = list(pinned) if self._fits(pinned) else []
-        self._messages = _count(self._pinned)
+        self._messages = self._count(self._pinned)
         self._tokens = self._weigh(self._pinned)
         self._newest_first: list[dict[str, Json]] = []
         self._refused: dict[str, Json] | None = None
@@ -119,7 +122,7 @@ class ContextBuilder:
         """Take the next older message. False: it does not fit any more; stop reading."""
         if self._refused is not None:
             return False
-        count = is_said(message)
+        count = self._is_said(message)
         tokens = self._weigh([message]) if count else 0
         if not self._budget.admits(self._messages + count, self._tokens + tokens):
             self._refused = message
@@ -133,7 +136,7 @@ class ContextBuilder:
     def needs_lead(self) -> bool:
         """Older messages were left out, and the window does not begin with a user turn."""
         pinned = self._pinned
-        if self._refused is None or not self._budget.admits(_count(pinned) + 1, self._weigh(pinned)):
+        if self._refused is None or not self._budget.admits(self._count(pinned) + 1, self._weigh(pinned)):
             return False
         return not _begins_with_user_turn(self._newest_first[: self.window_size][::-1])
 
@@ -162,6 +165,9 @@ class ContextBuilder:
         stride = 1
         while True:
             given = [*selection.ahead, *window[selection.start :]]
+            if not self._repairs:
+                plain = Repaired(given, [], list(range(len(given))), 0)
+                return Context(given, self._report(len(given), plain, total, compacted))
             repaired = repair(given, open_tail=open_tail)
             if self._fits(repaired.messages):
                 return Context(repaired.messages, self._report(len(given), repaired, total, compacted))
@@ -169,15 +175,23 @@ class ContextBuilder:
             # Nearly always once is enough. Where it is not, doubling keeps the rounds few.
             stride *= 2
 
+    def _is_said(self, message: dict[str, Json]) -> bool:
+        """Whether the model gets it: repairs leave out what says nothing."""
+        return not self._repairs or is_said(message)
+
+    def _count(self, messages: Sequence[dict[str, Json]]) -> int:
+        """How many of them the model gets: what says nothing takes no room."""
+        return sum(map(self._is_said, messages))
+
     def _weigh(self, messages: Sequence[dict[str, Json]]) -> int:
         """Their tokens, if tokens are limited: else only the report needs them. A message that the model does
         not get costs nothing."""
         if self._budget.max_tokens is None:
             return 0
-        return self._scale.total([message for message in messages if is_said(message)])
+        return self._scale.total([message for message in messages if self._is_said(message)])
 
     def _fits(self, messages: Sequence[dict[str, Json]]) -> bool:
-        return self._budget.admits(_count(messages), self._weigh(messages))
+        return self._budget.admits(self._count(messages), self._weigh(messages))
 
     def _whole_from(self, window: list[dict[str, Json]], start: int) -> int:
         """The first index from `start` on at which the window may begin."""
@@ -189,11 +203,11 @@ class ContextBuilder:
         if self._lead is None or not self._fits([*plain.pinned, self._lead]):
             return plain
         ahead = [*plain.pinned, self._lead]
-        costs = [(_count([message]), self._weigh([message])) for message in window]
-        start = self._first_that_fits(costs, plain.start, (_count(ahead), self._weigh(ahead)))
+        costs = [(self._count([message]), self._weigh([message])) for message in window]
+        start = self._first_that_fits(costs, plain.start, (self._count(ahead), self._weigh(ahead)))
         if start > plain.start:
             start = self._whole_from(window, start)
-        if _count(window[plain.start :]) and not _count(window[start:]):
+        if self._count(window[plain.start :]) and not self._count(window[start:]):
             return plain
         answered = _begins_with_user_turn(window[start:])
         return _Selection(plain.pinned, [] if answered else [self._lead], start)
@@ -233,11 +247,6 @@ class ContextBuilder:
             over_budget=max(0, candidates - compacted - given),
             repairs=tuple(repaired.repairs),
         )
-
-
-def _count(messages: Sequence[dict[str, Json]]) -> int:
-    """How many of them the model gets: what says nothing takes no room."""
-    return sum(map(is_said, messages))
 
 
 def _begins_with_user_turn(messages: Sequence[dict[str, Json]]) -> bool:

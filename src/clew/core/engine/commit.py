@@ -85,6 +85,12 @@ class Committer:
         self._leader: Pending[Any] | None = None
         self._batch: Sequence[Pending[Any]] = ()
         """What the leader is committing."""
+        self._led_by = 0
+        """The thread in which it does."""
+
+    def is_led_here(self) -> bool:
+        """Whether operations run in this very thread, below the caller."""
+        return self._led_by == threading.get_ident()
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation and return its result."""
@@ -126,7 +132,11 @@ class Committer:
                 # Two plain assignments: no signal handler can run between them.
                 self._batch = self._queue
                 self._queue = fresh
-            self._commit(self._batch)
+            self._led_by = threading.get_ident()
+            try:
+                self._commit(self._batch)
+            finally:
+                self._led_by = 0
             self._hand_over(leader)
 
     def _hand_over(self, leader: Pending[Any]) -> None:
@@ -305,6 +315,15 @@ class BackgroundWriter:
         """Wait until everything posted so far was committed or failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._under_way == 0 or self._stopped)
+
+    def wait_for(self, pending: Pending[Any]) -> bool:
+        """Wait until an operation that was posted is committed or has failed. False, at once, in a thread
+        that commits: it would wait for itself."""
+        if self._committer.is_led_here():
+            return False
+        with self._changed:
+            self._changed.wait_for(lambda: pending.done or self._stopped)
+        return True
 
     def stop(self) -> None:
         """Finish what was posted, then end the thread. Idempotent."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
@@ -88,6 +88,11 @@ class Engine:
         self._services: dict[type, Service] = {}
         self._noting = threading.Lock()
         self._failures: list[BaseException] = []
+        self._posting = threading.Lock()
+        self._posted: Pending[Any] | None = None
+        """The last operation that `post` took, until a read has waited for it."""
+        self._staying: set[int] = set()
+        """The threads in which a function of the caller runs while the storage is read from."""
         self.transacting: set[int] = set()
         """The threads in which a function of the caller runs as part of a transaction."""
         self.generation = 0
@@ -107,16 +112,45 @@ class Engine:
         return self.backend.capabilities
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        """Commit one operation; durable when this returns."""
+        """Commit one operation, after all that was posted before it; durable when this returns."""
         if self.transacting and threading.get_ident() in self.transacting:
             raise InvalidError(
                 "this write would wait for itself: inside transact() use the store that it gives you,"
                 " and for the session of a run transact(…, run=run)"
             )
+        if self._posted is not None:
+            self.catch_up()
         return self.committer.run(work)
 
     def read(self) -> AbstractContextManager[Reader]:
+        """What is stored now, with all that this engine has posted."""
+        if self._posted is not None:
+            self.catch_up()
         return self.backend.read()
+
+    def catch_up(self) -> None:
+        """Wait until what was posted is committed, or has failed: who posted it reads it back, and what is
+        written then comes behind it. Not where the writer may wait for this very thread."""
+        posted, thread = self._posted, threading.get_ident()
+        if posted is None or thread in self.transacting or thread in self._staying:
+            return
+        if self.background.wait_for(posted):
+            with self._posting:
+                if self._posted is posted:
+                    self._posted = None
+
+    @contextmanager
+    def staying(self) -> Iterator[None]:
+        """In here this thread waits for no writer: one may be waiting for it."""
+        me = threading.get_ident()
+        if me in self._staying:
+            yield
+            return
+        self._staying.add(me)
+        try:
+            yield
+        finally:
+            self._staying.discard(me)
 
     def redactor(self) -> Incoming | None:
         """The policy is read once: that of every append would cost as much as the append."""
@@ -144,9 +178,12 @@ class Engine:
         work()
 
     def post(self, work: Callable[[Transaction], Any]) -> None:
-        """Commit one operation some time soon; `flush` waits for it and tells of failures."""
+        """Commit one operation some time soon. Reads wait for it; `flush` also tells of failures."""
         self.outside("Session.append_nowait()")
-        self.background.post([Pending(work, self._note_failures)])
+        pending = Pending(work, self._note_failures)
+        with self._posting:  # in the order of the calls, so that the last one is the last to be committed
+            self.background.post([pending])
+            self._posted = pending
 
     def run_behind(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation after all that was posted before it."""
@@ -203,6 +240,8 @@ class Engine:
         self._closing = threading.Lock()
         self._noting = threading.Lock()
         self._failures = []
+        self._posting = threading.Lock()
+        self._posted = None
         self.host.after_fork()
         for service in self._services.values():
             service.after_fork()

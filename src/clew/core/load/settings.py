@@ -153,7 +153,7 @@ def put_checkpoint(
     now: int,
     redactor: Incoming | None = None,
 ) -> None:
-    """Name a place, unless the name is in use for another one."""
+    """Name a place, unless the name is in use for another one and does not move."""
     if not is_id(checkpoint.name):
         return
     state = encode_json(checkpoint.state, what="state", strict=False)
@@ -171,7 +171,10 @@ def put_checkpoint(
         if before == value:
             return
         is_same = files is None or bytes(kept.state) == state
-        if Head(kept.uid, kept.position) != head or (kept.snapshot is not None and is_same):
+        stays = not (checkpoint.moves and kept.time < time)
+        if Head(kept.uid, kept.position) != head and stays:
+            return
+        if kept.snapshot is not None and is_same:
             return
     if files is None or give_to_checkpoint(tx, files, row.tree):
         tx.put_record(row.sid, "checkpoint", checkpoint.name, value)

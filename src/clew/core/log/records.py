@@ -104,6 +104,8 @@ COPY: Final = "copy:"
 """And of those that name the session of which a copy was written for an agent."""
 AGENT: Final = "agent"
 """The metadata that name the program, or the framework, that writes the session."""
+SOURCE_AGENT: Final = "source_agent"
+"""The metadata that keep what the program that a session was imported from calls its agent."""
 FRAMEWORK: Final = "framework"
 """The metadata that the adapters set."""
 

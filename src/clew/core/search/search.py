@@ -17,7 +17,7 @@ from clew.backends.contract import Reader
 from clew.backends.rows import TAG, facets_of
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.annotations import Note
-from clew.core.conversation.listing import Source, facets_wanted
+from clew.core.conversation.listing import Source, either, facets_wanted
 from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import filters
 from clew.core.engine.engine import EngineLike
@@ -290,10 +290,12 @@ class Search:
             return False
         if request.project is not None and project_of(row.workspace) != request.project:
             return False
-        needed = {*request.where, *((TAG, tag) for tag in request.tags)}
+        tags = {(TAG, tag) for tag in request.tags}
         try:
-            if needed and not needed <= set(facets_of(self._reader.get_details(row.sid))):
-                return False
+            if tags or request.where:
+                facets = set(facets_of(self._reader.get_details(row.sid)))
+                if not any(facets.issuperset({*where, *tags}) for where in either(request.where)):
+                    return False
         except (KeyError, CorruptError):
             return False
         return self._is_accepted(row)

@@ -26,19 +26,23 @@ def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterato
     state = _state(session)
     head: dict[str, Json] = {name: state[name] for name in _BEFORE if name in state}
     tail = {name: value for name, value in state.items() if name not in head}
-    messages = [as_anthropic(message) for message in _messages(session)]
+    messages: Json = [message and as_anthropic(message) for message in _messages(session)]
+    if not messages and "messages" in tail:
+        messages = None  # as Go writes a list that was never made
+    tail.pop("messages", None)
     run: dict[str, Json] = {**head, "messages": messages, **tail}
     yield go_json(redactor.value(run, "run") if redactor else run, pretty=True)
 
 
-def _messages(session: Session) -> list[dict[str, Json]]:
-    """The whole history; of a compacted one what a model would get, as ductwork itself does."""
-    found = []
+def _messages(session: Session) -> list[dict[str, Json] | None]:
+    """The whole history, None for a message that was null in the file; of a compacted one what a model would
+    get, as ductwork itself does."""
+    found: list[dict[str, Json] | None] = []
     for entry in session.entries():
         if entry.kind in ("compaction", "truncation"):
             return list(session.context())
         if entry.kind == "message":
-            found.append(entry.message)
+            found.append(None if entry.annotations.get("null") is True else entry.message)
     return found
 
 
@@ -46,21 +50,35 @@ def _state(session: Session) -> dict[str, Json]:
     """What stands beside the messages: as the newest file of this run said it, if nothing happened since."""
     info, checkpoints = session.info, session.checkpoints()
     imported = [checkpoint for checkpoint in checkpoints if _is_imported(checkpoint)]
-    spent = session.usage()
-    assert not isinstance(spent, dict)
+    saved: dict[str, Json] = imported[-1].state if imported else {}
+    # The file says what the run had used by then, be it less than an older one said.
+    known = {name: count for name in _TOKENS if isinstance(count := saved.get(name), int)}
+    added = _added(session, str(saved.get("run_id") or info.id.removeprefix("ductwork:")))
+    if imported and session.head == imported[-1].head and not any(added.values()):
+        return saved
     now: dict[str, Json] = {
         "iteration": _iteration(session, checkpoints),
-        "input_tokens": spent.input_tokens,
-        "output_tokens": spent.output_tokens,
+        **{name: known.get(name, 0) + count for name, count in added.items()},
         "created_at": go_time(info.updated_at),
     }
-    if not imported:
-        task = (info.run.task if info.run else None) or info.title or ""
-        return {"run_id": info.id, "task_name": task, "system_prompt": "", **now}
-    saved: dict[str, Json] = imported[-1].state
-    known = {name: count for name in _TOKENS if isinstance(count := saved.get(name), int)}
-    is_same = session.head == imported[-1].head and all(now[name] <= known.get(name, 0) for name in _TOKENS)
-    return saved if is_same else {**saved, **now}
+    if imported:
+        return {**saved, **now}
+    task = (info.run.task if info.run else None) or info.title or ""
+    return {"run_id": info.id, "task_name": task, "system_prompt": "", **now}
+
+
+def _added(session: Session, run: str) -> dict[str, int]:
+    """The tokens of the calls that were added here, and not told of by the files of the run."""
+    told = f"{run}:total"  # as the import calls it; what came later has more behind that
+    sums = dict.fromkeys(_TOKENS, 0)
+    last = None
+    while calls := session.usage_records(after=last):
+        last = calls[-1]
+        for call in calls:
+            if call.id != told and not (call.id or "").startswith(f"{told}+rest"):
+                sums["input_tokens"] += call.input_tokens
+                sums["output_tokens"] += call.output_tokens
+    return sums
 
 
 def _is_imported(checkpoint: Checkpoint) -> bool:

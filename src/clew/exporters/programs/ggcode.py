@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, uuid5
 
@@ -38,18 +39,23 @@ class _Records:
         self._meta: dict[str, Json] = {}
 
     def all(self) -> Iterator[dict[str, Json]]:
-        beside = self._beside()
-        waiting = next(beside, None)
-        if not any(event.type == "meta" for event in self._beside()):
+        has_meta, told = False, set[str]()
+        for event in self._beside():
+            if record := _record_of(event):
+                has_meta = has_meta or event.type == "meta"
+                told.add(_tunnel_id(record))
+        if not has_meta:
             yield self._new_meta()
+        beside = _Queue(event for event in self._beside() if _record_of(event))
+        added = _Queue(
+            event for event in self._beside() if not _record_of(event) and _own_id(event) not in told
+        )
         for entry in self._session.entries():
-            while waiting and _position(waiting) <= entry.position:
-                yield self._told(waiting)
-                waiting = next(beside, None)
+            yield from map(self._told, beside.take(partial(_is_placed_before, entry)))
+            yield from map(self._tunnel_event, added.take(partial(_came_before, entry)))
             yield from self._record(entry)
-        while waiting:
-            yield self._told(waiting)
-            waiting = next(beside, None)
+        yield from map(self._told, beside.take(lambda _: True))
+        yield from map(self._tunnel_event, added.take(lambda _: True))
         if self._meta and (changes := self._changes()):
             # Each record of this type replaces those before it, so it says all that they said.
             yield {**self._meta, **changes, "updated_at": go_time(self._info.updated_at)}
@@ -65,6 +71,13 @@ class _Records:
         if event.type == "meta":
             self._meta = _joined(self._meta, record)
         return record
+
+    def _tunnel_event(self, event: Event) -> dict[str, Json]:
+        """One that was added here."""
+        said = {"event_id": _own_id(event), "stream_id": "", "type": event.type, "data": event.data}
+        times = {"created_at": ZERO_TIME, "updated_at": ZERO_TIME}
+        record = {"type": "tunnel_event", "session_id": self._id(), **times, "tunnel_event": said}
+        return {**record, "timestamp": go_time(event.at)}
 
     def _record(self, entry: Entry) -> Iterator[dict[str, Json]]:
         if entry.kind == "message":
@@ -168,6 +181,39 @@ def _as_id(id: str) -> str:
     return _NOT_IN_IDS.sub("_", id).lstrip("-")[:_LONGEST_ID]
 
 
-def _position(event: Event) -> int:
+def _record_of(event: Event) -> dict[str, Json] | None:
+    """The record that an import kept; None: the event was added here."""
+    data = event.data if isinstance(event.data, dict) else {}
+    record, position = data.get("record"), data.get("position")
+    return record if isinstance(record, dict) and isinstance(position, int) else None
+
+
+def _is_placed_before(entry: Entry, event: Event) -> bool:
     position: int = event.data["position"]
-    return position
+    return position <= entry.position
+
+
+def _came_before(entry: Entry, event: Event) -> bool:
+    return event.at < entry.time
+
+
+class _Queue:
+    """Events in their order, taken as long as they fit."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+        self._next = next(events, None)
+
+    def take(self, fits: Callable[[Event], bool]) -> Iterator[Event]:
+        while self._next is not None and fits(self._next):
+            yield self._next
+            self._next = next(self._events, None)
+
+
+def _own_id(event: Event) -> str:
+    return event.id or f"clew-{event.cursor}"
+
+
+def _tunnel_id(record: dict[str, Json]) -> str:
+    told = record.get("tunnel_event")
+    return str(told.get("event_id")) if isinstance(told, dict) else ""

@@ -25,6 +25,8 @@ from clew.model import Json
 NAME: Final = "ductwork"
 _BEGUN: Final = re.compile(r"-(\d{13})\Z")
 """A run's id ends with the milliseconds at which it began."""
+_NULL: Final[dict[str, Json]] = {"content": None, "role": ""}
+"""What Go makes of a message that is null."""
 _BEGINS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"run_id"\s*:\s*"')
 
 
@@ -46,7 +48,10 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     state = {name: decoded(raw) for name, raw in members_of_file(path, on_problem, on_bytes).items()}
     if not state:
         return
-    messages = objects(state.pop("messages", None), "the messages", path, on_problem)
+    said = state.pop("messages", ())
+    if isinstance(said, list):
+        said = [_NULL if one is None else one for one in said]
+    messages = objects(said, "the messages", path, on_problem)
     run = values.text(state.get("run_id")) or path.stem
     begun = _BEGUN.search(run)
     chain = list(_chain(messages, values.when(state.get("created_at"))))
@@ -57,12 +62,16 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     task = values.text(state.get("task_name")) or ""
 
     def saved() -> Iterable[SourceCheckpoint]:
-        return [SourceCheckpoint(name=name, entry=last, at=values.when(state.get("created_at")), state=state)]
+        kept = {**state, "messages": None} if said is None else state
+        at = values.when(state.get("created_at"))
+        # A run that begins again counts from the start: then its newest round has the name.
+        return [SourceCheckpoint(name=name, entry=last, at=at, state=kept, moves=True)]
 
     yield SourceSession(
         id=session_id(NAME, run),
         aliases=(run,),
         entries=chain,
+        head=lambda: "" if said is None else last,
         created_at=values.when(begun[1]) if begun else None,
         title=task[:500] or None,
         metadata=state,
@@ -86,7 +95,8 @@ def _chain(messages: list[dict[str, Json]], saved: datetime | None) -> Iterator[
     for index, message in enumerate(messages, start=1):
         uid = link(parent, message)
         at = saved if index == len(messages) else None
-        yield SourceEntry(uid=uid, parent=parent, message=message, at=at)
+        notes: dict[str, Json] = {"null": True} if message is _NULL else {}
+        yield SourceEntry(uid=uid, parent=parent, message=message, at=at, notes=notes)
         parent = uid
 
 

@@ -253,7 +253,10 @@ def get_context(call: Call, id: str, query: ContextQuery) -> ContextView:
     """
     session = call.session(id)
     context = session.context(
-        max_messages=query.max_messages, max_tokens=query.max_tokens, at=call.point_of(session, query.at)
+        max_messages=query.max_messages,
+        max_tokens=query.max_tokens,
+        at=call.point_of(session, query.at),
+        repair=query.repair,
     )
     return ContextView(data=list(context), report=context.report)
 

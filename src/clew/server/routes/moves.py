@@ -164,7 +164,8 @@ def list_moves(call: Call, id: str, query: MovesQuery) -> Answer:
 
 @routes.post("/sessions/{id}/compact", answer=MovedView)
 def compact(call: Call, id: str, body: CompactBody) -> Answer:
-    """Let the context begin with a text, or with messages, instead of everything up to a point.
+    """Let the context begin with a text, or with messages, instead of everything up to a point. With no
+    messages at all, the model begins anew.
 
     Nothing is removed: `…/messages` still gives all. Tool calls that wait for their results stay in the
     context.
@@ -234,11 +235,11 @@ def clear(call: Call, id: str) -> Answer:
 def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """Make a session that shares every entry up to a point; it costs the same however many these are.
 
-    Checkpoints on the way there, and variables, are copied. `If-Match` as for an append.
+    Checkpoints on the way there, or all of them, and variables are copied. `If-Match` as for an append.
     """
 
     def work(session: Session) -> SessionInfo:
-        return session.fork(body.id, at=call.point(session, body.at)).info
+        return session.fork(body.id, at=call.point(session, body.at), checkpoints=body.checkpoints).info
 
     return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
 

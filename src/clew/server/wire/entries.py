@@ -186,6 +186,8 @@ class ContextQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """By an estimate of Clew's own."""
     at: str | None = None
     """The context that the session would have if it stood at this point."""
+    repair: bool = True
+    """false: the messages as they are stored, also calls without results, and results without calls."""
 
 
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):

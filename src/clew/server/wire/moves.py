@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -55,6 +55,8 @@ class ForkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """null: `<id of the session>#fork-<n>`."""
     at: PointInTree | None = None
     """What it shares ends here; null: at the head."""
+    checkpoints: Literal["path", "all"] = "path"
+    """Which checkpoints it takes along: those on the way there, or also those that a rewind left ahead."""
 
 
 class CompactBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
