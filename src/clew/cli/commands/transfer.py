@@ -75,7 +75,7 @@ LONGEST: Final = 120
 @click.option(
     "--thinking/--no-thinking", default=True, show_default=True, help="Include the thinking of the model"
 )
-@click.option("--redact", is_flag=True, help="Replace secrets, and say how many there were")
+@click.option("--redact", is_flag=True, help="Mask secrets, also possible ones, and say how many there were")
 @click.pass_obj
 def export_command(
     settings: Settings,
@@ -152,9 +152,11 @@ def _redactor() -> Redactor:
 
 def _say_redacted(redactor: Redactor | None) -> None:
     if redactor is not None:
+        from clew.exporters.facts import secrets_in
+
         report = redactor.report()
         kinds = ", ".join(f"{number} {kind}" for kind, number in report.by_kind.items())
-        click.echo(f"{count(report.total, 'secret')} replaced{f': {kinds}' if kinds else ''}", err=True)
+        click.echo(f"{secrets_in(report)} masked{f': {kinds}' if kinds else ''}", err=True)
 
 
 def _ids(store: clew.Store, texts: tuple[str, ...]) -> list[str]:
