@@ -185,11 +185,11 @@ def _key_and_value(text: str) -> tuple[str, object]:
     "title",
     "clew title login                  show the title",
     "clew title login 'The login bug'  set the title",
-    "clew title login --clear          use the automatic one again",
+    "clew title login --clear          use the agent's own one again",
 )
 @session_argument("id")
 @click.argument("title", required=False)
-@click.option("--clear", is_flag=True, help="Remove the title, and use the automatic one")
+@click.option("--clear", is_flag=True, help="Use the title of the agent again, or the automatic one")
 @click.pass_obj
 def title_command(settings: Settings, id: str, title: str | None, clear: bool) -> None:
     if clear and title is not None:

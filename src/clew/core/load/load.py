@@ -579,7 +579,10 @@ class Loading:
         access = self._access(row)
         wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(tx, row)
-        given = self._unless_cleaned(settled(state, wanted, present), present)
+        known = state
+        if state.title is not None and present["title"] == state.title:  # the user gives no other one any more
+            known = msgspec.structs.replace(state, settings=state.settings | signed({"title": state.title}))
+        given = self._unless_cleaned(settled(known, wanted, present), present)
         beside.apply_settings(tx, access, given, present)
         signs = signed(given)
         # An alias that led here after an earlier load, and does not any more, was removed here.
@@ -588,6 +591,9 @@ class Loading:
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
         if signs:
             at.state = msgspec.structs.replace(state, settings={**state.settings, **signs})
+        # A load by an older version kept no title; that alone does not make the session a changed one.
+        if wanted.get("title") != state.title and (signs or self._entries or state.title is not None):
+            at.state = msgspec.structs.replace(at.state, title=wanted.get("title"))
 
     def _unless_cleaned(self, given: Mapping[str, object], present: Mapping[str, Json]) -> dict[str, object]:
         """Without what is here as an earlier load took it, when it knew fewer secrets: what is stored stays.
