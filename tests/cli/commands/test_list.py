@@ -248,6 +248,15 @@ def test_times_are_taken_in_words_of_people() -> None:
         "Yesterday": datetime(2026, 11, 14, tzinfo=UTC),
     }
     assert {said: text.moment_of(said) for said in moments} == moments
+    ends = {
+        "2026-11-01": datetime(2026, 11, 2, tzinfo=UTC),
+        "2026-11-01T12:00": datetime(2026, 11, 1, 12, tzinfo=UTC),
+        "today": datetime(2026, 11, 16, tzinfo=UTC),
+        "yesterday": datetime(2026, 11, 15, tzinfo=UTC),
+        "7d": NOW - timedelta(days=7),
+    }
+    assert {said: text.moment_of(said, is_end=True) for said in ends} == ends, "a day is the whole day"
+    assert text.moment_of("9999-12-31", is_end=True) is None
     for said in ("", "soon", "9999999999d", "99999999d", "-1 days ago", "2 parsecs ago", "2026-13-01"):
         assert text.moment_of(said) is None
 

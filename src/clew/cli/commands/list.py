@@ -63,7 +63,11 @@ class ListCommand(Command):
     help="List at most N sessions; 0 means all",
 )
 @click.option("--since", type=Moment(), help="List only sessions active at this time or later")
-@click.option("--until", type=Moment(), help="List only sessions active before this time")
+@click.option(
+    "--until",
+    type=Moment(is_end=True),
+    help="List only sessions active before this time, or on this day and before",
+)
 @click.option("--agent", metavar="NAME", help="List only sessions of this agent, such as codex")
 @click.option("--model", metavar="NAME", help="List only sessions of this model, or a part of its name")
 @click.option("-p", "--project", metavar="NAME", help="List only sessions of this directory, by name or path")
