@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from clew.cli.config import (
     chosen,
     config_path,
     entries_of,
+    in_file,
+    of_options,
     read_file,
     unknown,
     write_file,
@@ -75,8 +78,8 @@ def config_command(
     """Settings: store, color (auto, always or never), pager, and columns (of clew ls).
 
     An option comes first, then an environment variable ($CLEW_STORE, $CLEW_COLOR or $NO_COLOR, $CLEW_PAGER
-    or $PAGER, $CLEW_COLUMNS), then the file, then the default. The list says which one holds. Comments in
-    the file are kept. The file is for the command line only: clew.open() in Python does not read it.
+    or $PAGER, $CLEW_COLUMNS), then the file, then the default. The list says which one holds, and what the
+    file says instead. Comments in the file are kept. The file is for the command line only: clew.open() in Python does not read it.
 
     Piped: setting, value and source, separated by tabs.
     """
@@ -92,18 +95,28 @@ def config_command(
     elif edit:
         return _edit(path)
     elif key is not None and (unset or value is not None):
-        _change(path, key, value)
+        _change(path, key, value, of_options(settings))
     else:
-        _show(out, key)
+        _show(out, key, of_options(settings))
     return 0
 
 
-def _show(out: Output, key: str | None) -> None:
-    found = {name: chosen(name) for name in KEYS if key in (None, name)}
+def _show(out: Output, key: str | None, options: Mapping[str, Value]) -> None:
+    found = {name: options.get(name) or chosen(name) for name in KEYS if key in (None, name)}
+    beaten = {
+        name: said
+        for name, one in found.items()
+        if (said := in_file(name)) is not None and said.source != one.source
+    }
     if out.json:
         for name, one in found.items():
-            out.record({"key": name, "value": _shown(name, one), "source": one.source})
-    elif key is not None:
+            record: dict[str, Any] = {"key": name, "value": _shown(name, one), "source": one.source}
+            if name in beaten:
+                said = beaten[name]
+                record["file"] = {"value": _shown(name, said), "source": said.source}
+            out.record(record)
+        return
+    if key is not None:
         out.line(_shown(key, found[key]))
     elif out.is_terminal:
         columns = (Column("SETTING"), Column("VALUE", "cyan"), Column("FROM", "bright_black", flexible=True))
@@ -117,6 +130,11 @@ def _show(out: Output, key: str | None) -> None:
     else:
         for name, one in found.items():
             out.row(name, _shown(name, one), one.source)
+    for name, said in beaten.items():
+        where, shown = from_home(said.source), from_home(_shown(name, said)) or "nothing"
+        click.echo(
+            one_line(f"{name}: {found[name].source} comes before {where}, which says {shown}"), err=True
+        )
 
 
 def _shown(name: str, value: Value) -> str:
@@ -124,17 +142,18 @@ def _shown(name: str, value: Value) -> str:
     return masked(value.text) or default_path() if name == "store" else value.text
 
 
-def _change(path: Path, key: str, value: str | None) -> None:
+def _change(path: Path, key: str, value: str | None, options: Mapping[str, Value]) -> None:
     if value is not None:
         value = _checked(key, value)
     text = read_file(path)
     after = changed(text, key, value, path)
     if after != text:
         write_file(path, after)
-    now = chosen(key)
-    said = f"{key} is {_shown(key, now) or 'empty'}" if value is not None else f"{key} is not set any more"
+    now = options.get(key) or chosen(key)
+    written = _shown(key, Value(value or "", str(path))) or "empty"
+    said = f"{key} is {written}" if value is not None else f"{key} is not set any more"
     click.echo(one_line(f"{said}; see {path}" if value is None else f"{said}, in {path}"), err=True)
-    if now.source.startswith("$"):
+    if now.source.startswith(("$", "--")):
         click.echo(one_line(f"but {now.source} comes first, and says {_shown(key, now)!r}"), err=True)
 
 
