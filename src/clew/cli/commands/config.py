@@ -79,7 +79,8 @@ def config_command(
 
     An option comes first, then an environment variable ($CLEW_STORE, $CLEW_COLOR or $NO_COLOR, $CLEW_PAGER
     or $PAGER, $CLEW_COLUMNS), then the file, then the default. The list says which one holds, and what the
-    file says instead. Comments in the file are kept. The file is for the command line only: clew.open() in Python does not read it.
+    file says instead. Comments in the file are kept. The file is for the command line only: clew.open() in
+    Python does not read it.
 
     Piped: setting, value and source, separated by tabs.
     """
