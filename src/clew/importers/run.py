@@ -583,6 +583,7 @@ class Import:
             id=found.id,
             source=self.name(job),
             state=found.state,
+            entries=found.entries,
             messages=found.messages,
             created_at=None if row is None else utc(row.created),
             updated_at=None if row is None else utc(row.updated),

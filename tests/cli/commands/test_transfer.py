@@ -51,3 +51,22 @@ def test_an_sqlite_file_goes_to_a_directory_but_not_to_standard_output(story: Cl
     assert ["login-bug#fork-1.db", "login-bug.db"] == sorted(
         path.name for path in (story.home / "out").iterdir()
     )
+
+
+def test_an_own_export_comes_in_whole_and_says_so(story: Clew) -> None:
+    story("export", "--all", "-o", "out")
+    files = sorted((story.home / "out").iterdir())
+    same = story("import", "out")
+    assert "0 sessions new, 0 grown, 2 unchanged; 0 entries added" in same.err
+    assert [row[0] for row in same.rows] == ["unchanged", "unchanged"], "the fork is there too"
+    for number, file in enumerate(files):
+        fresh = f"fresh-{number}.db"
+        planned = story("import", "-s", fresh, "--dry-run", str(file)).rows
+        (row,) = story("import", "-s", fresh, str(file)).rows
+        assert planned == [row]
+        with clew.open(story.home / fresh) as store:
+            entries = store.stats().entries
+        assert (row[0], int(row[2])) == ("new", entries)
+        assert f"{entries} entries added" in story("import", "-s", f"other-{fresh}", str(file)).err
+        again = story("export", row[1], "-s", fresh)
+        assert again.out == file.read_text("utf-8"), "byte for byte"
