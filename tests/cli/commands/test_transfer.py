@@ -26,6 +26,22 @@ def test_the_name_of_the_file_tells_the_format(story: Clew) -> None:
         assert (story.home / name).read_text().lower().startswith(beginning)
 
 
+def test_an_ending_that_tells_no_format_is_an_error_that_names_the_formats(story: Clew) -> None:
+    told = story("export", "login-bug", "-o", "x.foo", code=2).err
+    assert "x.foo tells no format: end it with .jsonl, .md, .html, .json, or name one with -f (" in told
+    assert "picoclaw" in told
+    assert not (story.home / "x.foo").exists()
+    story("export", "login-bug", "-o", "x.foo", "-f", "markdown")
+    story("export", "login-bug", "-o", "X.HTML")
+    assert (story.home / "X.HTML").read_text("utf-8").lower().startswith("<!doctype html>")
+
+
+def test_a_copy_says_where_it_went(story: Clew) -> None:
+    address = f"jsonl://{story.home}/copies"
+    assert f"copied to {story.home}/copies" in story("copy", str(story.store), address).out
+    assert (story.home / "copies" / "clew.json").exists()
+
+
 def test_all_sessions_go_into_a_directory(story: Clew) -> None:
     done = story("export", "--all", "-o", "out")
     assert ["login-bug#fork-1.jsonl", "login-bug.jsonl"] == sorted(

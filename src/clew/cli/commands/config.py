@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from clew.backends.registry import default_path, masked
+from clew.backends.registry import default_path, masked, whole
 from clew.cli.app import Plain, Refused, Settings, command
 from clew.cli.config import (
     COLORS,
@@ -30,6 +30,7 @@ from clew.cli.config import (
 from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home, one_line
+from clew.errors import InvalidUrlError
 
 UNSAID: Final = {"columns": "(the usual ones)"}
 
@@ -160,11 +161,11 @@ def _change(path: Path, key: str, value: str | None, options: Mapping[str, Value
 
 def _checked(key: str, value: str) -> str:
     """A path is made whole here: in the file it would be another one in every directory."""
-    if key == "store" and value and "://" not in value and not value.startswith(("memory:", "~")):
-        value = os.path.abspath(value)
     try:
+        if key == "store" and value and not value.startswith("~"):
+            value = whole(value)
         checked = KEYS[key].check(value)
-    except ValueError as exc:
+    except (ValueError, InvalidUrlError) as exc:
         raise click.UsageError(str(exc)) from exc
     known = known_columns() if key == "columns" else ()
     for one in filter(None, checked.split(",") if known else ()):

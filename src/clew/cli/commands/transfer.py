@@ -12,6 +12,7 @@ import click
 from blake3 import blake3
 
 import clew
+from clew.backends.registry import OF_FILES, masked, parse
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.names import short_id
 from clew.cli.output import Output, on_copy, progress
@@ -40,7 +41,7 @@ SUFFIXES: Final = {
     "opencode": ".json",
 }
 NO_TEXT: Final = frozenset({"tingly-box"})
-BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
+BY_SUFFIX: Final = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".json": "json"}
 RESERVED: Final = frozenset(
     {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}
 )
@@ -98,7 +99,7 @@ def export_command(
     many = everything or len(ids) > 1 or (target is not None and target.is_dir())
     if many and target is None:
         raise click.UsageError("several sessions need -o DIRECTORY")
-    chosen = cast("ExportFormat", format or _format_of(target))
+    chosen = cast("ExportFormat", format or ("jsonl" if many else _format_of(target)))
     if target is None and chosen in NO_TEXT:
         raise click.UsageError(f"{chosen} is an SQLite file, not a text: name it with -o FILE")
     options: dict[str, Any] = {"whole": whole} if whole else {}
@@ -164,9 +165,16 @@ def _ids(store: clew.Store, texts: tuple[str, ...]) -> list[str]:
 
 
 def _format_of(target: Path | None) -> str:
-    if target is None:
+    """The format that the name of a file tells; one without an ending gets what can be imported again."""
+    if target is None or not target.suffix:
         return "jsonl"
-    return BY_SUFFIX.get(target.suffix, "jsonl")
+    found = BY_SUFFIX.get(target.suffix.lower())
+    if found is None:
+        raise click.UsageError(
+            f"{one_line(target.name)} tells no format: end it with {', '.join(BY_SUFFIX)}, or name one with -f"
+            f" ({', '.join(FORMATS)})"
+        )
+    return found
 
 
 def _file_name(id: str, format: str, named: set[str]) -> str:
@@ -247,7 +255,8 @@ def copy_command(
         out.record(report)
     else:
         what = f"{count(report.sessions, 'session')}, {count(report.entries, 'entry')}"
-        out.line(f"{what}, {count(report.snapshots, 'snapshot')} ({size(report.bytes)}) copied")
+        what += f", {count(report.snapshots, 'snapshot')} ({size(report.bytes)})"
+        out.line(f"{what} copied to {_place_of(dst)}")
         if report.unchanged:
             out.line(f"already there: {count(report.unchanged, 'session')}")
         for id in report.skipped:
@@ -255,6 +264,12 @@ def copy_command(
         for was, now in report.renamed:
             out.line(f"renamed: {was} is {now} there")
     return PARTLY if report.skipped else 0
+
+
+def _place_of(address: str) -> str:
+    """Where a store is, without a password."""
+    scheme, path, _ = parse(address)
+    return os.path.abspath(path) if scheme in OF_FILES else masked(address)
 
 
 @command("backup", "clew backup agents-2026-11-15.db")

@@ -63,7 +63,7 @@ def fit(reader: Reader, image: TreeImage) -> Fit:
         if branches:
             raise _conflict(
                 image.sessions[0],
-                "its history is there as that of another session; clew copy brings a fork together with its base",
+                "its history is there as another session's; clew copy brings a fork together with its base",
             )
         return Fit("write", tree, sids, branches, staged)
     verdict = _verdict(reader, image, tree, sids, marks[0], staged=staged)
