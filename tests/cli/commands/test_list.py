@@ -133,6 +133,20 @@ def test_subagents_stand_below_their_parent_with_all(tricky: str) -> None:
 
 
 @pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("width", [30, 40])
+def test_a_narrow_list_shows_titles_and_the_ids_below_them(width: int, tmp_path: Path) -> None:
+    address = str(tmp_path / "long.db")
+    with clew.open(address) as store:
+        for number in (1, 2):
+            store.create(f"telegram:1234567890:the-room-{number}", title="Fix the login page that fails")
+    lines = on_terminal("ls", "-s", address, width=width, NO_COLOR="1").splitlines()
+    assert "Fix the login page" in lines[1]
+    assert lines[2] == "  1234567890:the-room-2"
+    wide = on_terminal("ls", "-s", address, width=80, NO_COLOR="1").splitlines()
+    assert wide[1].endswith("1234567890:the-room-2"), "there is room beside the title"
+
+
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("width", [20, 30, 45, *WIDTHS])
 def test_no_line_is_longer_than_the_terminal(tricky: str, home: str, width: int) -> None:
     for address in (tricky, home):

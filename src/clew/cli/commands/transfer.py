@@ -171,8 +171,8 @@ def _format_of(target: Path | None) -> str:
     found = BY_SUFFIX.get(target.suffix.lower())
     if found is None:
         raise click.UsageError(
-            f"{one_line(target.name)} tells no format: end it with {', '.join(BY_SUFFIX)}, or name one with -f"
-            f" ({', '.join(FORMATS)})"
+            f"{one_line(target.name)} tells no format: end it with {', '.join(BY_SUFFIX)}, or name one"
+            f" with -f ({', '.join(FORMATS)})"
         )
     return found
 
