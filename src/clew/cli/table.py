@@ -53,7 +53,7 @@ class Column(NamedTuple):
     leaves: int = READABLE
     """It goes as soon as the widest column would have less room than this."""
     goes_below: bool = False
-    """It has a line of its own below each row when the widest column would be less than readable beside it."""
+    """It goes to a line of its own below each row when the widest column would not be readable beside it."""
 
 
 class Cell(NamedTuple):
