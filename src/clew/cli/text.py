@@ -63,6 +63,18 @@ def _visible(found: re.Match[str]) -> str:
     return "\ufffd" if is_surrogate else picture_of(found[0], "<", ">")
 
 
+_DATA: Final = re.compile(
+    r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60}){0,4};base64,)([A-Za-z0-9+/_-]{64,}={0,2})"
+)
+
+
+def folded(text: str) -> str:
+    """The text with the content of each data URI told by its size."""
+    if ";base64," not in text:
+        return text
+    return _DATA.sub(lambda found: f"{found[1]}… ({size(len(found[2]) * 3 // 4)})", text)
+
+
 # -- numbers, sizes, times and ids
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -285,8 +297,8 @@ def _text(block: Block, workspace: str | None) -> str:
     if block.kind == "result":
         from clew.exporters.tools import output_of
 
-        return plain(block.text if block.is_json else output_of(block.text).text)
-    return block.text
+        return folded(plain(block.text if block.is_json else output_of(block.text).text))
+    return folded(block.text)
 
 
 def _mark(content: dict[str, Json]) -> list[str]:

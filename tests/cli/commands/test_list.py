@@ -338,3 +338,20 @@ def test_a_column_of_which_no_session_tells_is_left_out(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("other", metadata={"agent": "codex"}).append(user("hello"))
     assert headings() == ["ACTIVE", "AGENT", "MSGS", "TITLE", "ID"]
+
+
+def test_a_data_uri_is_told_by_its_size(tmp_path: Path) -> None:
+    address, data = str(tmp_path / "s.db"), "iVBORw0KGgoA" * 300
+    uri = f"data:image/png;base64,{data}=="
+    with clew.open(address) as store:
+        store.create("s").append(
+            {"role": "user", "content": f"What is {uri} then?"}, {"role": "tool", "content": f"page: {uri}"}
+        )
+    for command in ("show", "log"):
+        shown = on_terminal(command, "s", "-s", address, width=100, NO_COLOR="1")
+        assert "What is data:image/png;base64,… (2.6 KiB) then?" in shown, command
+        assert "page: data:image/png;base64,… (2.6 KiB)" in shown, command
+        assert data[:40] not in shown.partition("Messages:")[2], command
+    assert data[:80] in on_terminal("show", "s", "-s", address, "--full", width=100, NO_COLOR="1")
+    assert uri in in_pipe("show", "s", "-s", address, "--json")
+    assert text.folded("data:image/png;base64,AAAA and data:,x") == "data:image/png;base64,AAAA and data:,x"

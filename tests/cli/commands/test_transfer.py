@@ -36,6 +36,30 @@ def test_an_ending_that_tells_no_format_is_an_error_that_names_the_formats(story
     assert (story.home / "X.HTML").read_text("utf-8").lower().startswith("<!doctype html>")
 
 
+def test_files_are_named_after_titles_where_an_id_says_nothing(cli: Clew) -> None:
+    key = "ghp_" + "a1B2" * 9
+    made = "0b1c2d3e-1111-4222-8333-444455556666"
+    titles = {
+        f"claude-code:{made}": "Fix: the login / logout bug…",
+        f"claude-code:{made[:-1]}7": "Fix: the login / logout bug…",
+        "telegram:42": f"Deploy with {key}",
+        "codex:01a1": "修复登录",
+        "release notes": "What is new",
+        "aux": None,
+    }
+    with clew.open(cli.store) as store:
+        for id, title in titles.items():
+            store.create(id, title=title)
+    cli("export", "--all", "-o", "out", "--redact")
+    names = sorted(path.name for path in (cli.home / "out").iterdir())
+    assert len(names) == len(titles)
+    assert [name.startswith("fix-the-login-logout-bug-") for name in names].count(True) == 2
+    assert {"release notes.jsonl", "01a1.jsonl"} < set(names)
+    assert any(name.startswith("deploy-with-redacted-github-token-telegram-42") for name in names)
+    assert not any("%" in name or ":" in name or key[4:12].casefold() in name for name in names)
+    assert not any(name.upper().startswith("AUX.") for name in names)
+
+
 def test_a_copy_says_where_it_went(story: Clew) -> None:
     address = f"jsonl://{story.home}/copies"
     assert f"copied to {story.home}/copies" in story("copy", str(story.store), address).out

@@ -233,6 +233,8 @@ def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tupl
     else:
         for tag in now:
             out.line(tag)
+        if not now and out.is_terminal:
+            out.line(f"no tags; {clew_command(settings, 'tag', id)} NAME adds one")
 
 
 @command("close", "clew close login")
