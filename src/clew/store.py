@@ -90,7 +90,7 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     """Open a store, creating it if need be.
 
     Args:
-        url: A path or `sqlite:///path` (one SQLite file), `jsonl:///path` (a directory of JSONL files),
+        url: A path or `sqlite:///path` (one SQLite file; absolute), `jsonl:///path` (a directory of logs),
             `postgresql://…`, `https://…` (what a `clew serve` offers; `token=…`, else $CLEW_TOKEN), or
             `memory:`. None: the address in $CLEW_STORE, else the user's own store.
         options: Those of the kind of store, as docs/reference/store-addresses.md lists them. For SQLite:

@@ -137,6 +137,24 @@ def test_a_column_that_is_none_is_named_with_its_place(story: Clew, file: Path) 
     assert f"clew: {file}:2: no column 'nosuch'; there are " in shown.out
 
 
+def test_the_list_names_what_the_file_says_and_what_comes_before_it(cli: Clew, file: Path) -> None:
+    write(file, 'store = "~/of-file.db"\ncolor = "never"\npager = "less -S"\n')
+    env = {"CLEW_PAGER": "more"}
+    shown = cli("config", "-s", "of-option.db", "--no-pager", env=env)
+    assert ["store", "of-option.db", "--store"] == shown.rows[0]
+    assert ["pager", "", "--no-pager"] == shown.rows[2]
+    assert "store: --store comes before ~/.config/clew/config.toml:1, which says ~/of-file.db" in shown.err
+    assert "color: " not in shown.err, "the file holds"
+    assert "pager: $CLEW_PAGER comes before" in cli("config", "pager", env=env).err
+    records = {one["key"]: one for one in cli("config", "--json", "--color", "always", env=env).records}
+    assert ("always", "--color") == (records["color"]["value"], records["color"]["source"])
+    assert {"value": "never", "source": f"{file}:2"} == records["color"]["file"]
+    assert "$CLEW_STORE" == records["store"]["source"]
+    assert f"{cli.home}/of-file.db" == records["store"]["file"]["value"]
+    assert "file" not in records["columns"]
+    assert "which says less -S" in cli.on_terminal("config", env=env).out
+
+
 # -- changing the file
 
 
@@ -154,7 +172,11 @@ def test_set_print_and_unset(cli: Clew, file: Path) -> None:
 
 def test_a_change_is_told_if_the_environment_comes_first(cli: Clew) -> None:
     told = cli("config", "color", "never", env={"CLEW_COLOR": "always"}).err
+    assert "color is never, in " in told
     assert "but $CLEW_COLOR comes first, and says 'always'" in told
+    told = cli("config", "color", "auto", "--color", "never").err
+    assert "color is auto, in " in told
+    assert "but --color comes first, and says 'never'" in told
 
 
 def test_a_store_is_kept_as_a_whole_path(cli: Clew, file: Path) -> None:

@@ -61,3 +61,15 @@ def test_a_sentence_begins_on_a_line_of_its_own(page: Path) -> None:
         number for number, line in lines if re.search(r"[a-z)][.!?] [A-Z]", re.sub(r"`[^`]*`", "`", line))
     ]
     assert crowded == []
+
+
+MAKES = re.compile(r"\.(?:session|create|fork)\(\s*\"([^\"{]+)\"")
+
+
+def test_no_two_how_tos_make_the_same_session() -> None:
+    """Whoever follows both, in one store, would add to the session of the other."""
+    makers: dict[str, set[str]] = {}
+    for page in sorted((DOCS / "how-to").glob("*.md")):
+        for id in MAKES.findall(page.read_text("utf-8")):
+            makers.setdefault(id, set()).add(page.name)
+    assert {id: pages for id, pages in makers.items() if len(pages) > 1} == {}

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from clew.backends.contract import Backend
 from clew.errors import InvalidUrlError
@@ -87,6 +87,9 @@ KINDS: Final[dict[str, tuple[Any, str]]] = {
 }
 """Of the options of all backends: what is not a text."""
 
+OF_FILES: Final = frozenset({"jsonl", "sqlite"})
+"""Schemes whose addresses are paths."""
+
 DRIVERS: Final = {"http": "urllib3>=2", "https": "urllib3>=2", "postgresql": "psycopg[binary]>=3.2"}
 """What pip installs for a scheme, if that is not the package itself. A package is named, not an extra of
 Clew: that works for an install from a checkout too."""
@@ -159,17 +162,43 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in sorted(SCHEMES))
         raise InvalidUrlError(f"no backend for {parts.scheme}: addresses; there is {known} and plain paths")
-    if parts.netloc:
-        raise InvalidUrlError(
-            f"{masked(url)}: a {parts.scheme} address has three slashes before a path relative to the current"
-            f" directory, as {masked(f'{parts.scheme}:///{parts.netloc}{parts.path}')}, and four before an"
-            " absolute one"
-        )
-    # sqlite:///relative.db and sqlite:////absolute.db, as SQLAlchemy writes them
-    path = unquote(parts.path.removeprefix("/"))
-    if not path:
-        raise InvalidUrlError(f"{masked(url)} names no file")
+    path = _path_of(url, parts)
     return parts.scheme, path, dict(_option(name, value, url) for name, value in parse_qsl(parts.query))
+
+
+def _path_of(url: str, parts: SplitResult) -> str:
+    """`sqlite:///srv/agents.db` is an absolute path, as in any URL; `sqlite://./agents.db` a relative one."""
+    if parts.netloc and parts.netloc not in (".", ".."):
+        raise InvalidUrlError(
+            f"{masked(url)}: a {parts.scheme} address has three slashes before an absolute path; one that is"
+            f" relative to the current directory is"
+            f" {masked(f'{parts.scheme}://./{parts.netloc}{parts.path}')}"
+        )
+    path = unquote(parts.path)
+    if not path.strip("/"):
+        raise InvalidUrlError(f"{masked(url)} names no file")
+    if parts.netloc:
+        return parts.netloc + path
+    relative = path.lstrip("/")
+    is_meant = relative.startswith(("./", "../")) or (Path(relative).exists() and not Path(path).exists())
+    if is_meant and not parts.path.startswith("//"):  # three slashes began a relative path once
+        meant = relative if relative.startswith(("./", "../")) else f"./{relative}"
+        raise InvalidUrlError(
+            f"{masked(url)} is the absolute path {masked(path)}; for {masked(os.path.abspath(relative))}"
+            f" write {masked(f'{parts.scheme}://{meant}')}"
+        )
+    return f"/{relative}"
+
+
+def whole(address: str) -> str:
+    """An address that means the same in every directory."""
+    scheme, path, _ = parse(address)
+    if scheme not in OF_FILES or os.path.isabs(path):
+        return address
+    if not address.startswith(f"{scheme}:"):
+        return os.path.abspath(path)
+    options = address.partition("?")[2]
+    return f"{scheme}://{quote(os.path.abspath(path))}{f'?{options}' if options else ''}"
 
 
 def _of_path(path: str) -> tuple[str, str, dict[str, Any]]:

@@ -101,6 +101,23 @@ def chosen(name: str) -> Value:
     return Value(key.default, "default") if entry is None else entry
 
 
+def of_options(settings: Settings) -> dict[str, Value]:
+    """What the options of the command line set, before `resolve` fills in the rest."""
+    found = {}
+    if settings.store is not None:
+        found["store"] = Value(settings.store, "--store")
+    if settings.color is not None:
+        found["color"] = Value(settings.color, "--color")
+    if not settings.pager:
+        found["pager"] = Value("", "--no-pager")
+    return found
+
+
+def in_file(name: str) -> Value | None:
+    """What the file says of a setting, whether or not it holds."""
+    return _entries().get(name)
+
+
 def file_setting(name: str) -> str | None:
     entry = _entries().get(name)
     return None if entry is None else entry.text

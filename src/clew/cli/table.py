@@ -19,6 +19,9 @@ READABLE: Final = 20
 COMFORTABLE: Final = 40
 """To this width the widest one is cut before others are."""
 
+INDENT: Final = 2
+"""Blanks before what goes below a row."""
+
 _ODD: Final = re.compile("[^ -~\u00a1-\u00ac\u00ae-\u02ff‐-…└]")
 """Letters that may take another room than one column."""
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -49,6 +52,8 @@ class Column(NamedTuple):
     """Optional columns with a higher number go first."""
     leaves: int = READABLE
     """It goes as soon as the widest column would have less room than this."""
+    goes_below: bool = False
+    """It goes to a line of its own below each row when the widest column would not be readable beside it."""
 
 
 class Cell(NamedTuple):
@@ -76,11 +81,17 @@ def table_lines(
         max([_width(column.title), *(_whole_width(row[at]) for row in cells)])
         for at, column in enumerate(columns)
     ]
-    widths = _fitted(columns, natural, width)
+    widths, below = _fitted(columns, natural, width, range(len(columns))), None
+    if _is_squeezed(columns, natural, widths):
+        below = next((at for at, column in enumerate(columns) if column.goes_below), None)
+        widths = _fitted(columns, natural, width, [at for at in range(len(columns)) if at != below])
     yield _line(heads, columns, widths, has_colours=has_colours, is_bold=True)
     for number, row in enumerate(cells, 1):
         is_total = has_total and number == len(cells)
         yield _line(row, columns, widths, has_colours=has_colours, is_bold=is_total)
+        if below is not None:
+            under = {below: max(1, width - INDENT)}
+            yield " " * INDENT + _line(row, columns, under, has_colours=has_colours)
 
 
 def _cell(cell: object) -> Cell:
@@ -94,10 +105,20 @@ def _cell(cell: object) -> Cell:
 # -- widths
 
 
-def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
+def _is_squeezed(columns: Sequence[Column], natural: Sequence[int], widths: dict[int, int]) -> bool:
+    """Whether the widest column is less than readable, beside one that can go below it."""
+    if not any(column.goes_below for column in columns):
+        return False
+    widest = max((at for at in widths if columns[at].flexible), default=None)
+    return widest is not None and widths[widest] < min(natural[widest], READABLE)
+
+
+def _fitted(
+    columns: Sequence[Column], natural: Sequence[int], width: int, wanted: Sequence[int]
+) -> dict[int, int]:
     """The columns that stay, with their widths. A column goes if it is not enough to cut the flexible ones to
     their least."""
-    kept = list(range(len(columns)))
+    kept = list(wanted)
     leaving = sorted((at for at in kept if columns[at].optional), key=lambda at: (columns[at].goes, at))
     widest = max((at for at in kept if columns[at].flexible), default=None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -60,6 +61,18 @@ def plain(text: str) -> str:
 def _visible(found: re.Match[str]) -> str:
     is_surrogate = "\ud800" <= found[0] <= "\udfff"
     return "\ufffd" if is_surrogate else picture_of(found[0], "<", ">")
+
+
+_DATA: Final = re.compile(
+    r"(data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.=+-]{1,60}){0,4};base64,)([A-Za-z0-9+/_-]{64,}={0,2})"
+)
+
+
+def folded(text: str) -> str:
+    """The text with the content of each data URI told by its size."""
+    if ";base64," not in text:
+        return text
+    return _DATA.sub(lambda found: f"{found[1]}… ({size(len(found[2]) * 3 // 4)})", text)
 
 
 # -- numbers, sizes, times and ids
@@ -149,16 +162,23 @@ else:
 
 
 class Moment(ParamType):
-    """A day, a moment, or how long ago: 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w, yesterday."""
+    """A day, a moment, or how long ago: 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w, yesterday.
+
+    Args:
+        is_end: A day is its end, as for `--until`. Else it is its beginning.
+    """
 
     name = "time"
+
+    def __init__(self, *, is_end: bool = False) -> None:
+        self._is_end = is_end
 
     def convert(
         self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
         if isinstance(value, datetime):
             return value
-        moment = moment_of(value)
+        moment = moment_of(value, is_end=self._is_end)
         if moment is None:
             self.fail(
                 f"{value!r} is not a time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w, today,"
@@ -169,17 +189,33 @@ class Moment(ParamType):
         return moment
 
 
-def moment_of(text: str) -> datetime | None:
-    """The moment that a text names, in the time zone of the reader if it names none; None: it is no time."""
-    day = now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+def moment_of(text: str, *, is_end: bool = False) -> datetime | None:
+    """The moment that a text names, in the time zone of the reader if it names none; None: it is no time.
+    A day is its first moment; `is_end`: the first moment of the next day."""
+    day = _day_of(text)
+    if day is not None:
+        with suppress(OverflowError, ValueError, OSError):
+            start = datetime.combine(day + timedelta(days=is_end), time())
+            return start.astimezone()  # by the calendar: a day may have 23 or 25 hours
+        return None
     match text.lower().split():
-        case ["today"]:
-            return day
-        case ["yesterday"]:
-            return (day.replace(tzinfo=None) - timedelta(days=1)).astimezone()
         case [number, unit, "ago"] if unit.rstrip("s") in _UNITS_OF_TIME:
             text = f"{number}{_UNITS_OF_TIME[unit.rstrip('s')]}"
     return times.moment(text, now())
+
+
+def _day_of(text: str) -> date | None:
+    """The calendar day that a text names, where the reader is; None: it names no day."""
+    today = now().astimezone().date()
+    match text.lower().split():
+        case ["today"]:
+            return today
+        case ["yesterday"]:
+            return today - timedelta(days=1)
+        case [day]:
+            with suppress(ValueError):
+                return date.fromisoformat(day)
+    return None
 
 
 # -- what an entry says
@@ -261,8 +297,8 @@ def _text(block: Block, workspace: str | None) -> str:
     if block.kind == "result":
         from clew.exporters.tools import output_of
 
-        return plain(block.text if block.is_json else output_of(block.text).text)
-    return block.text
+        return folded(plain(block.text if block.is_json else output_of(block.text).text))
+    return folded(block.text)
 
 
 def _mark(content: dict[str, Json]) -> list[str]:

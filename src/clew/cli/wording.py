@@ -51,7 +51,7 @@ _IN_WORDS: Final = (
     ("; for a file of this name, pass a Path", ""),
     (
         "open it with read_only=True",
-        "add ?read_only=true to its address, as in sqlite:////path?read_only=true",
+        "add ?read_only=true to its address, as in sqlite:///path?read_only=true",
     ),
     ("name some of its paths (paths=)", "name some of its paths"),
     (": restore it (paths=), or read it in parts (start=, length=)", ": clew restore writes it to the disk"),

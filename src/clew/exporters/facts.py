@@ -11,6 +11,7 @@ from clew.exporters.agents import Subagents
 from clew.exporters.transcript import Transcript
 
 if TYPE_CHECKING:
+    from clew.core.redact.redactor import RedactionReport
     from clew.model import UsageTotals
 
 
@@ -42,6 +43,15 @@ def period(start: datetime, end: datetime) -> str:
 
 def many(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def secrets_in(report: RedactionReport) -> str:
+    """Return how many secrets a report has, for people: `2 secrets and 1 possible secret`."""
+    sure = report.total - report.possible
+    parts = [many(sure, "secret")] if sure or not report.possible else []
+    if report.possible:
+        parts.append(many(report.possible, "possible secret"))
+    return " and ".join(parts)
 
 
 def amount(number: int) -> str:

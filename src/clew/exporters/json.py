@@ -136,4 +136,4 @@ def _redaction(transcript: Transcript) -> Json:
     if transcript.redactor is None:
         return None
     report = transcript.redactor.report()
-    return {"total": report.total, "by_kind": report.by_kind}
+    return {"total": report.total, "by_kind": report.by_kind, "possible": report.possible}

@@ -22,7 +22,7 @@ from clew.core.messages.text import own_words, snippet, visible, visible_line
 from clew.exporters.agents import Subagents
 from clew.exporters.blocks import Block
 from clew.exporters.changes import Line, changes_of, hunk_lines, is_diff, text_at
-from clew.exporters.facts import amount, dollars, facts, many
+from clew.exporters.facts import amount, dollars, facts, many, secrets_in
 from clew.exporters.pairs import paired
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.tools import Gist, command_of, gist, output_of, plan_items
@@ -258,7 +258,7 @@ def pieces(
     if calls:
         yield _text(_calls(transcript, shown))
     if transcript.redactor is not None:
-        yield f"*{many(transcript.redactor.report().total, 'secret')} replaced.*\n".encode()
+        yield f"*{secrets_in(transcript.redactor.report())} replaced.*\n".encode()
 
 
 class _Shown:

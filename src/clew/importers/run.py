@@ -20,6 +20,7 @@ from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.redaction import incoming, policy_of
 from clew.core.load.entries import Memories
 from clew.core.load.load import LoadedMeanwhileError, Loading, OnLast, Pass, WholeNeededError
+from clew.core.load.trial import Trial
 from clew.core.log.records import COPY, purged_name
 from clew.core.log.rows import SessionQuery, SessionRow
 from clew.core.redact.incoming import Incoming
@@ -214,6 +215,8 @@ class Import:
         """By format, sessions of files that are not read: their calls count there."""
         self._counted_since: int | None = None
         """Of a sync: calls of sessions that were active at this time or later are among those."""
+        self._trial = Trial()
+        """What a dry run would have brought."""
         self._brought: set[int] = set()
         """Sessions that this import has brought."""
 
@@ -488,6 +491,7 @@ class Import:
             memories=self._manner.memories,
             guard=self._guard(job) if goes_on else None,
             redactor=self._redactor(store),
+            trial=self._trial,
         )
         opened = Opened(loading, source, job, self.name(job), KeptFiles(store, loading.id, self._bench))
         if not loading.is_trashed:
@@ -579,6 +583,7 @@ class Import:
             id=found.id,
             source=self.name(job),
             state=found.state,
+            entries=found.entries,
             messages=found.messages,
             created_at=None if row is None else utc(row.created),
             updated_at=None if row is None else utc(row.updated),

@@ -195,12 +195,22 @@ def test_the_location_is_absolute_and_an_address_with_two_slashes_says_what_to_w
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with clew.open(f"{scheme}:///logs") as store:
-        assert store.location == str(tmp_path / "logs")
-    with pytest.raises(
-        clew.errors.InvalidUrlError, match=rf"as {scheme}:///logs/a, and four before an absolute"
-    ):
-        clew.open(f"{scheme}://logs/a")
+    for slashes in (":///", ":////"):
+        with clew.open(f"{scheme}{slashes}{str(tmp_path)[1:]}/in%20all") as store:
+            assert store.location == str(tmp_path / "in all")
+    (tmp_path / "sub").mkdir()
+    for relative, place in {"./logs": "logs", "./sub/a": "sub/a", f"../{tmp_path.name}/b": "b"}.items():
+        with clew.open(f"{scheme}://{relative}?timeout=2") as store:
+            assert store.location == str(tmp_path / place)
+    for address, said in {
+        f"{scheme}://logs/a": rf"three slashes before an absolute path; .* is {scheme}://\./logs/a",
+        f"{scheme}:///logs": rf"is the absolute path /logs; for {tmp_path}/logs write {scheme}://\./logs",
+        f"{scheme}:///./x": rf"write {scheme}://\./x",
+        f"{scheme}:///": "names no file",
+        f"{scheme}://./": "names no file",
+    }.items():
+        with pytest.raises(clew.errors.InvalidUrlError, match=said):
+            clew.open(address)
 
 
 @pytest.mark.parametrize("address", ["jsonl:agents", "sqlite:/a.db", "postgresql:db"])

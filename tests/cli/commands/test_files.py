@@ -95,6 +95,17 @@ def test_single_paths_of_a_checkpoint_are_restored(cli: Clew, work: Path) -> Non
     assert [["M", "a.txt"], ["M", "b.txt"]] == [
         row[:2] for row in cli("diff", "s@before", "s@after", "--stat").rows
     ]
+    listed = [[row[0], row[1], row[3], row[4]] for row in cli("files", "s").rows]
+    assert sorted(listed) == [["a.txt", "2", "changed", "4"], ["b.txt", "2", "changed", "4"]]
+    assert {"a.txt", "b.txt"} == {one["path"] for one in cli("files", "s", "--json").records}
+    assert len(cli("files", "s", "-n", "1").rows) == 1
+    shown = cli.on_terminal("files", "s").out
+    assert "FILE" in shown
+    assert "a.txt" in shown
+    with clew.open(cli.store) as store:
+        store.session("bare")
+    assert cli("files", "bare").out == ""
+    assert "no file changed" in cli.on_terminal("files", "bare").out
 
 
 def test_what_changed_since_the_last_snapshot_is_restored_kept_or_refused_as_asked(
@@ -161,6 +172,7 @@ def test_files_that_came_with_an_import_are_restored_where_it_is_said(cli: Clew)
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cli("import", str(log))
     place = f"claude-code:{session}@file-history:u1"
+    assert cli("files", f"claude-code:{session}").rows[0][0] == "src/a"
     assert "--to" in cli("restore", place, code=1).err
     assert "name a directory" in cli("diff", place, code=2).err
     cli("restore", place, "--to", "out", "--yes")

@@ -133,6 +133,20 @@ def test_subagents_stand_below_their_parent_with_all(tricky: str) -> None:
 
 
 @pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("width", [30, 40])
+def test_a_narrow_list_shows_titles_and_the_ids_below_them(width: int, tmp_path: Path) -> None:
+    address = str(tmp_path / "long.db")
+    with clew.open(address) as store:
+        for number in (1, 2):
+            store.create(f"telegram:1234567890:the-room-{number}", title="Fix the login page that fails")
+    lines = on_terminal("ls", "-s", address, width=width, NO_COLOR="1").splitlines()
+    assert "Fix the login page" in lines[1]
+    assert lines[2] == "  1234567890:the-room-2"
+    wide = on_terminal("ls", "-s", address, width=80, NO_COLOR="1").splitlines()
+    assert wide[1].endswith("1234567890:the-room-2"), "there is room beside the title"
+
+
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("width", [20, 30, 45, *WIDTHS])
 def test_no_line_is_longer_than_the_terminal(tricky: str, home: str, width: int) -> None:
     for address in (tricky, home):
@@ -248,6 +262,15 @@ def test_times_are_taken_in_words_of_people() -> None:
         "Yesterday": datetime(2026, 11, 14, tzinfo=UTC),
     }
     assert {said: text.moment_of(said) for said in moments} == moments
+    ends = {
+        "2026-11-01": datetime(2026, 11, 2, tzinfo=UTC),
+        "2026-11-01T12:00": datetime(2026, 11, 1, 12, tzinfo=UTC),
+        "today": datetime(2026, 11, 16, tzinfo=UTC),
+        "yesterday": datetime(2026, 11, 15, tzinfo=UTC),
+        "7d": NOW - timedelta(days=7),
+    }
+    assert {said: text.moment_of(said, is_end=True) for said in ends} == ends, "a day is the whole day"
+    assert text.moment_of("9999-12-31", is_end=True) is None
     for said in ("", "soon", "9999999999d", "99999999d", "-1 days ago", "2 parsecs ago", "2026-13-01"):
         assert text.moment_of(said) is None
 
@@ -315,3 +338,20 @@ def test_a_column_of_which_no_session_tells_is_left_out(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("other", metadata={"agent": "codex"}).append(user("hello"))
     assert headings() == ["ACTIVE", "AGENT", "MSGS", "TITLE", "ID"]
+
+
+def test_a_data_uri_is_told_by_its_size(tmp_path: Path) -> None:
+    address, data = str(tmp_path / "s.db"), "iVBORw0KGgoA" * 300
+    uri = f"data:image/png;base64,{data}=="
+    with clew.open(address) as store:
+        store.create("s").append(
+            {"role": "user", "content": f"What is {uri} then?"}, {"role": "tool", "content": f"page: {uri}"}
+        )
+    for command in ("show", "log"):
+        shown = on_terminal(command, "s", "-s", address, width=100, NO_COLOR="1")
+        assert "What is data:image/png;base64,… (2.6 KiB) then?" in shown, command
+        assert "page: data:image/png;base64,… (2.6 KiB)" in shown, command
+        assert data[:40] not in shown.partition("Messages:")[2], command
+    assert data[:80] in on_terminal("show", "s", "-s", address, "--full", width=100, NO_COLOR="1")
+    assert uri in in_pipe("show", "s", "-s", address, "--json")
+    assert text.folded("data:image/png;base64,AAAA and data:,x") == "data:image/png;base64,AAAA and data:,x"

@@ -350,6 +350,10 @@ def test_tags_are_added_and_removed(story: Clew) -> None:
     assert ["urgent", "work"] == sorted(story("tag", "login-bug", "urgent").lines)
     assert ["urgent"] == story("tag", "login-bug", "--remove", "work").lines
     assert ["urgent"] == story("tag", "login-bug", "--json").records[0]["tags"]
+    assert ["urgent"] == story("tag", "login-bug").lines
+    assert "urgent" in story.on_terminal("tag", "login-bug").out
+    assert "" == story("tag", "login-bug", "--remove", "urgent").out
+    assert "no tags; clew tag" in story.on_terminal("tag", "login-bug").out
 
 
 def test_a_closed_session_can_be_reopened(story: Clew) -> None:

@@ -87,3 +87,22 @@ def test_an_import_without_redaction_brings_them(cli: Clew, tmp_path: Path) -> N
     shown = cli("secrets", "scan", code=1).out
     assert hides(shown)
     assert "line" not in shown, "lines repeat what the entries have"
+
+
+def test_a_scan_counts_what_an_export_masks_and_says_what_is_a_guess(cli: Clew) -> None:
+    colored = "def login(password: \x1b[96mstr\x1b[39;49;00m)"
+    with clew.open(cli.store) as store:
+        store.session("s").append(
+            {"role": "user", "content": [{"text": colored}, {"text": "key: hunTer22x"}]}
+        )
+        store.session("s").append({"role": "user", "content": f"{TEXT} DB_PASSWORD=hunTer22x"})
+    shown = cli("secrets", "scan", code=1)
+    assert "2 secrets in 1 session of 1" in shown.err
+    assert "1 possible secret: clew secrets scan --all-rules" in shown.err
+    every = cli("secrets", "scan", "--all-rules", "--json", code=1).records
+    assert sum(row["count"] for row in every) == 3
+    assert [row["kind"] for row in every if row.get("possible")] == ["secret"]
+    done = cli("export", "s", "--redact")
+    assert "2 secrets and 1 possible secret masked: " in done.err
+    assert colored in cli("export", "s", "-f", "json", "--redact").out.encode().decode("unicode_escape")
+    assert "1 possible secret" in cli("export", "s", "-f", "markdown", "--redact").out

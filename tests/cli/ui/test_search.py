@@ -60,6 +60,17 @@ async def test_enter_in_the_words_opens_the_first_hit(screen: Screen) -> None:
 
 
 @browsing("agents")
+async def test_enter_opens_what_the_words_bring_also_when_it_is_pressed_at_once(screen: Screen) -> None:
+    await screen.press("slash")
+    await screen.write("cookie")
+    screen.search.input.value = "backtracks"
+    await screen.search.input.action_submit()
+    await screen.settle()
+    assert "It backtracks." in screen.here
+    assert "backtracks*: hit 1 of 1" in screen.text
+
+
+@browsing("agents")
 async def test_a_session_is_found_by_its_title_id_or_directory_too(screen: Screen) -> None:
     await screen.press("slash")
     await screen.write("1092aa")

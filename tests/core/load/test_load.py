@@ -66,6 +66,27 @@ def test_a_session_without_a_title_is_called_by_its_first_words(store: clew.Stor
     assert store.get("other:1").info.preview == "fix the door"
 
 
+def test_a_title_that_is_cleared_is_that_of_the_source_again(store: clew.Store) -> None:
+    def source(title: str | None, *names: str) -> SourceSession:
+        return session(line(*names), title=title)
+
+    store.load(source("first", "e1"))
+    found = store.get("other:1")
+    found.update(title="mine")
+    store.load(source("second", "e1", "e2"))
+    assert found.info.title == "mine", "the user's title stays"
+    found.update(title=None)
+    assert (found.info.title, found.info.title_is_auto) == ("second", False)
+    assert store.load(source("second", "e1", "e2")).state == "unchanged"
+    store.load(source("third", "e1", "e2"))
+    assert found.info.title == "third", "and follows the source again"
+    store.load(SourceSession(id="other:2", entries=iter(line("e1"))))
+    other = store.get("other:2")
+    other.update(title="mine")
+    other.update(title=None)
+    assert (other.info.title, other.info.title_is_auto) == ("text of e1", True)
+
+
 def test_the_same_again_changes_nothing(store: clew.Store) -> None:
     def source() -> SourceSession:
         call = SourceUsage(id="c1", input_tokens=5)

@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import clew
+from clew.model.source import SourceEntry, SourceSession
 from tests.server.conftest import Running
 from tests.server.page.conftest import PHONE, Problems, sign_in
 from tests.support.waiting import until
@@ -251,6 +253,25 @@ def test_days_are_chosen_from_a_menu_or_typed(unlike: Page) -> None:
     page.wait_for_url("**/?since=2026-01-02&until=2026-01-04")
     page.get_by_text("No session is like that.").wait_for()
     page.get_by_label("Date: 2026-01-02 – 2026-01-03").wait_for()
+
+
+def test_a_day_is_that_of_the_reader(
+    server: Running, visit: Visit, new_context: Callable[..., BrowserContext]
+) -> None:
+    """On an island 14 hours ahead of UTC, where it is noon of Monday, the 16th."""
+    for id, hour in (("sunday", 10), ("saturday", 9)):
+        time = datetime(2026, 11, 14, hour, tzinfo=UTC)
+        said = SourceEntry(uid=id, parent=None, at=time, message={"role": "user", "content": id})
+        server.store.load(SourceSession(id=id, entries=iter([said])))
+    context = new_context(timezone_id="Pacific/Kiritimati")
+    context.clock.install(time="2026-11-15T22:00:00Z")
+    page = visit("/?since=2026-11-15&until=2026-11-16", within=context)
+    length(page, 1)
+    at(page, 1, "sunday")
+    page.locator("#list").get_by_text("yesterday").wait_for()
+    page.goto(f"{server.url}/")
+    length(page, 2)
+    at(page, 2, "Nov 14")
 
 
 def test_a_session_comes_and_goes_as_it_answers_to_the_filters(server: Running, visit: Visit) -> None:

@@ -76,6 +76,17 @@ def test_an_export_is_that_of_the_library(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_download_of_an_agents_session_is_named_after_its_title(
+    server: Running, client: httpx.Client
+) -> None:
+    id = "claude-code:0b1c2d3e-1111-4222-8333-444455556666"
+    server.store.create(id, title='Fix: the "login" bug').append(user("hi"))
+    for options, stem in {"": "fix-the-login-bug-0b1c2d3e", "&redact=true": id.replace(":", "_")}.items():
+        answer = client.get(f"{API}/sessions/{encoded(id)}/export?format=html{options}")
+        told = answer.headers["content-disposition"]
+        assert told.startswith(f'attachment; filename="{stem}.html"'), told
+
+
 def test_s18_names_are_encoded_and_nothing_is_shown(server: Running, client: httpx.Client) -> None:
     id = 'a"b\r\nset-cookie: x=1;ü/..\\'
     server.store.create(id).append(user("<script>alert(1)</script>"))

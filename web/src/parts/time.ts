@@ -4,6 +4,12 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** Days of the calendar between two moments, where the reader is. One may have 23 or 25 hours. */
+function daysBetween(then: Date, now: Date): number {
+  const date = (when: Date) => Date.UTC(when.getFullYear(), when.getMonth(), when.getDate());
+  return (date(now) - date(then)) / (DAY * 1000);
+}
+
 /** As "now", "5 min", "3 h", "yesterday", "12 May", "12 May 2024". */
 export function ago(when: string | Date, now = new Date()): string {
   const then = new Date(when);
@@ -11,7 +17,7 @@ export function ago(when: string | Date, now = new Date()): string {
   if (seconds < MINUTE) return "now";
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min`;
   if (seconds < DAY) return `${Math.floor(seconds / HOUR)} h`;
-  if (seconds < 2 * DAY) return "yesterday";
+  if (daysBetween(then, now) < 2) return "yesterday";
   return (then.getFullYear() === now.getFullYear() ? DAY_ONLY : WITH_YEAR).format(then);
 }
 

@@ -1,6 +1,7 @@
 // Which sessions are listed: all of it is in the address.
 import { computed } from "@preact/signals";
 import { type Changes, go, place, to } from "../app/router";
+import { momentOf as localMoment } from "../usage/days";
 import type { Row } from "./rows";
 
 export interface Filters {
@@ -67,7 +68,12 @@ const UNITS: Record<string, number> = { m: 60, h: 3600, d: 86400, w: 604800 };
 /** The moment that a filter names, in milliseconds; NaN: somebody typed something else. */
 export function momentOf(text: string, now: number): number {
   const ago = /^(\d+)([mhdw])$/.exec(text);
-  return ago ? now - Number(ago[1]) * UNITS[ago[2]!]! * 1000 : Date.parse(text);
+  return ago ? now - Number(ago[1]) * UNITS[ago[2]!]! * 1000 : Date.parse(localMoment(text)!);
+}
+
+/** Filters as the server takes them: a day begins where the reader is, and not in UTC. */
+export function inThisZone<T extends Pick<Filters, "since" | "until">>(asked: T): T {
+  return { ...asked, since: localMoment(asked.since), until: localMoment(asked.until) };
 }
 
 /** Whether a session is one of those that the server would list. */

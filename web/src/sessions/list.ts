@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { get, session as at } from "../api/client";
 import type { Change, Page, SessionInfo } from "../api/types";
 import { told } from "../app/toast";
-import { type Filters, matches, showsSubagents } from "./filters";
+import { type Filters, inThisZone, matches, showsSubagents } from "./filters";
 import { isBefore, keyOf, type Row, rowOf } from "./rows";
 
 const FIRST_PAGE = 50;
@@ -91,7 +91,7 @@ export class SessionList {
   // -- reading
 
   private query(): Record<string, string | number | boolean | string[] | null> {
-    const { deleted, ...rest } = this.filters;
+    const { deleted, ...rest } = inThisZone(this.filters);
     return { ...rest, deleted: deleted || null, subagents: showsSubagents(this.filters) ? null : false, usage: true };
   }
 

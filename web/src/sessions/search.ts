@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { get, session as at } from "../api/client";
 import type { Hit, Page, SessionInfo } from "../api/types";
 import { told } from "../app/toast";
-import { type Filters, matches } from "./filters";
+import { type Filters, inThisZone, matches } from "./filters";
 import { type Row, rowOf } from "./rows";
 
 const PAGE = 60;
@@ -36,7 +36,7 @@ let over = new AbortController();
 let timer = 0;
 
 function query(words: string, filters: Filters) {
-  const { project, agent, model, tag, since, until } = filters;
+  const { project, agent, model, tag, since, until } = inThisZone(filters);
   return { q: asTyped(words), tools: true, limit: PAGE, project, agent, model, tag, since, until };
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from clew.backends.registry import default_path, masked
+from clew.backends.registry import default_path, masked, whole
 from clew.cli.app import Plain, Refused, Settings, command
 from clew.cli.config import (
     COLORS,
@@ -20,6 +21,8 @@ from clew.cli.config import (
     chosen,
     config_path,
     entries_of,
+    in_file,
+    of_options,
     read_file,
     unknown,
     write_file,
@@ -27,6 +30,7 @@ from clew.cli.config import (
 from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home, one_line
+from clew.errors import InvalidUrlError
 
 UNSAID: Final = {"columns": "(the usual ones)"}
 
@@ -75,8 +79,9 @@ def config_command(
     """Settings: store, color (auto, always or never), pager, and columns (of clew ls).
 
     An option comes first, then an environment variable ($CLEW_STORE, $CLEW_COLOR or $NO_COLOR, $CLEW_PAGER
-    or $PAGER, $CLEW_COLUMNS), then the file, then the default. The list says which one holds. Comments in
-    the file are kept. The file is for the command line only: clew.open() in Python does not read it.
+    or $PAGER, $CLEW_COLUMNS), then the file, then the default. The list says which one holds, and what the
+    file says instead. Comments in the file are kept. The file is for the command line only: clew.open() in
+    Python does not read it.
 
     Piped: setting, value and source, separated by tabs.
     """
@@ -92,18 +97,28 @@ def config_command(
     elif edit:
         return _edit(path)
     elif key is not None and (unset or value is not None):
-        _change(path, key, value)
+        _change(path, key, value, of_options(settings))
     else:
-        _show(out, key)
+        _show(out, key, of_options(settings))
     return 0
 
 
-def _show(out: Output, key: str | None) -> None:
-    found = {name: chosen(name) for name in KEYS if key in (None, name)}
+def _show(out: Output, key: str | None, options: Mapping[str, Value]) -> None:
+    found = {name: options.get(name) or chosen(name) for name in KEYS if key in (None, name)}
+    beaten = {
+        name: said
+        for name, one in found.items()
+        if (said := in_file(name)) is not None and said.source != one.source
+    }
     if out.json:
         for name, one in found.items():
-            out.record({"key": name, "value": _shown(name, one), "source": one.source})
-    elif key is not None:
+            record: dict[str, Any] = {"key": name, "value": _shown(name, one), "source": one.source}
+            if name in beaten:
+                said = beaten[name]
+                record["file"] = {"value": _shown(name, said), "source": said.source}
+            out.record(record)
+        return
+    if key is not None:
         out.line(_shown(key, found[key]))
     elif out.is_terminal:
         columns = (Column("SETTING"), Column("VALUE", "cyan"), Column("FROM", "bright_black", flexible=True))
@@ -117,6 +132,11 @@ def _show(out: Output, key: str | None) -> None:
     else:
         for name, one in found.items():
             out.row(name, _shown(name, one), one.source)
+    for name, said in beaten.items():
+        where, shown = from_home(said.source), from_home(_shown(name, said)) or "nothing"
+        click.echo(
+            one_line(f"{name}: {found[name].source} comes before {where}, which says {shown}"), err=True
+        )
 
 
 def _shown(name: str, value: Value) -> str:
@@ -124,27 +144,28 @@ def _shown(name: str, value: Value) -> str:
     return masked(value.text) or default_path() if name == "store" else value.text
 
 
-def _change(path: Path, key: str, value: str | None) -> None:
+def _change(path: Path, key: str, value: str | None, options: Mapping[str, Value]) -> None:
     if value is not None:
         value = _checked(key, value)
     text = read_file(path)
     after = changed(text, key, value, path)
     if after != text:
         write_file(path, after)
-    now = chosen(key)
-    said = f"{key} is {_shown(key, now) or 'empty'}" if value is not None else f"{key} is not set any more"
+    now = options.get(key) or chosen(key)
+    written = _shown(key, Value(value or "", str(path))) or "empty"
+    said = f"{key} is {written}" if value is not None else f"{key} is not set any more"
     click.echo(one_line(f"{said}; see {path}" if value is None else f"{said}, in {path}"), err=True)
-    if now.source.startswith("$"):
+    if now.source.startswith(("$", "--")):
         click.echo(one_line(f"but {now.source} comes first, and says {_shown(key, now)!r}"), err=True)
 
 
 def _checked(key: str, value: str) -> str:
     """A path is made whole here: in the file it would be another one in every directory."""
-    if key == "store" and value and "://" not in value and not value.startswith(("memory:", "~")):
-        value = os.path.abspath(value)
     try:
+        if key == "store" and value and not value.startswith("~"):
+            value = whole(value)
         checked = KEYS[key].check(value)
-    except ValueError as exc:
+    except (ValueError, InvalidUrlError) as exc:
         raise click.UsageError(str(exc)) from exc
     known = known_columns() if key == "columns" else ()
     for one in filter(None, checked.split(",") if known else ()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -251,6 +252,7 @@ def snapshot_command(
     "files",
     "clew files                            list all snapshots, newest first",
     "clew files --root .                   list those of this directory",
+    "clew files login                      list the files that changed in a session",
     "clew files login src/auth.py          list where this file changed",
 )
 @session_argument("id", required=False)
@@ -261,14 +263,18 @@ def snapshot_command(
 )
 @click.pass_obj
 def files_command(settings: Settings, id: str | None, path: str | None, root: str | None, limit: int) -> None:
-    """Piped: id, kind, time (UTC), files, bytes and root; of one file: checkpoint, position, time, verb and
-    size; separated by tabs."""
-    if id is not None and path is None:
-        raise click.UsageError("name a session and a path in its files, or neither")
+    """List snapshots of directories, or the files of a session that its checkpoints recorded.
+
+    Piped: id, kind, time (UTC), files, bytes and root; of a session: path, how often it changed, time, verb
+    and size of the last change; of one file: checkpoint, position, time, verb and size; separated by tabs."""
     out = Output(settings)
     with opened(settings) as store:
-        if id is not None and path is not None:
-            _file_history(out, session_of(store, id), path)
+        if id is not None:
+            session = session_of(store, id)
+            if path is None:
+                _files_of_session(out, store, session, limit)
+            else:
+                _file_history(out, session, path)
             return
         found = store.snapshots(root=root, limit=limit)
     if out.json:
@@ -294,6 +300,59 @@ def files_command(settings: Settings, id: str | None, path: str | None, root: st
         )
         rows = [(ids[s.id], s.kind, ago(s.created_at), s.files, size(s.bytes), s.root) for s in found]
         out.rows(columns, rows)
+
+
+def _files_of_session(out: Output, store: clew.Store, session: clew.Session, limit: int) -> None:
+    """The files that are not the same at all checkpoints, those that changed last first."""
+    found = [
+        (path, versions)
+        for path in _changed_paths(store, session)
+        if (versions := session.file_history(path))
+    ]
+    found.sort(key=lambda one: (one[1][-1].at, one[0]), reverse=True)
+    if out.json:
+        for path, versions in found[:limit]:
+            out.record({"path": path, "versions": versions})
+        return
+    if not out.is_terminal:
+        for path, versions in found[:limit]:
+            last = versions[-1]
+            out.row(path, len(versions), iso(last.at), last.verb, last.size)
+        return
+    if not found:
+        out.line("no file changed between its checkpoints")
+        return
+    from clew.cli.table import Column
+
+    columns = (
+        Column("FILE", flexible=True),
+        Column("CHANGES", right=True, optional=True),
+        Column("WHEN", "bright_black", optional=True),
+        Column("LAST"),
+        Column("SIZE", right=True),
+    )
+    out.rows(
+        columns,
+        [
+            (path, len(versions), ago(versions[-1].at), versions[-1].verb, size(versions[-1].size or 0))
+            for path, versions in found[:limit]
+        ],
+    )
+    if len(found) > limit:
+        click.echo(f"{limit:,} of {count(len(found), 'file')}; -n {len(found)} shows all", err=True)
+
+
+def _changed_paths(store: clew.Store, session: clew.Session) -> set[str]:
+    """Paths that differ between two checkpoints. Files that came with an import are those that its agent
+    changed: all of them count."""
+    taken = [checkpoint.snapshot for checkpoint in session.checkpoints() if checkpoint.snapshot is not None]
+    paths: set[str] = set()
+    for before, after in pairwise(dict.fromkeys(taken)):
+        paths.update(one.path for one in store.diff(before, after, renames=False))
+    for id in dict.fromkeys(taken):
+        if not store.get_snapshot(id).root:
+            paths.update(one.path for one in store.list_files(id) if one.kind != "directory")
+    return paths
 
 
 def _file_history(out: Output, session: clew.Session, path: str) -> None:

@@ -63,7 +63,11 @@ class ListCommand(Command):
     help="List at most N sessions; 0 means all",
 )
 @click.option("--since", type=Moment(), help="List only sessions active at this time or later")
-@click.option("--until", type=Moment(), help="List only sessions active before this time")
+@click.option(
+    "--until",
+    type=Moment(is_end=True),
+    help="List only sessions active before this time, or on this day and before",
+)
 @click.option("--agent", metavar="NAME", help="List only sessions of this agent, such as codex")
 @click.option("--model", metavar="NAME", help="List only sessions of this model, or a part of its name")
 @click.option("-p", "--project", metavar="NAME", help="List only sessions of this directory, by name or path")
@@ -185,11 +189,11 @@ def _key_and_value(text: str) -> tuple[str, object]:
     "title",
     "clew title login                  show the title",
     "clew title login 'The login bug'  set the title",
-    "clew title login --clear          use the automatic one again",
+    "clew title login --clear          use the agent's own one again",
 )
 @session_argument("id")
 @click.argument("title", required=False)
-@click.option("--clear", is_flag=True, help="Remove the title, and use the automatic one")
+@click.option("--clear", is_flag=True, help="Use the title of the agent again, or the automatic one")
 @click.pass_obj
 def title_command(settings: Settings, id: str, title: str | None, clear: bool) -> None:
     if clear and title is not None:
@@ -229,6 +233,8 @@ def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tupl
     else:
         for tag in now:
             out.line(tag)
+        if not now and out.is_terminal:
+            out.line(f"no tags; {clew_command(settings, 'tag', id)} NAME adds one")
 
 
 @command("close", "clew close login")

@@ -84,7 +84,7 @@ class SearchCommand(Command):
 )
 @click.option("--tag", multiple=True, help="Search only sessions with this tag")
 @click.option("--since", type=Moment(), help="Find only what is newer: 2026-11-01, 12h, 7d")
-@click.option("--until", type=Moment(), help="Find only what is older")
+@click.option("--until", type=Moment(is_end=True), help="Find only what is older, or of this day and before")
 @click.option("--best", is_flag=True, help="List the best match first, not the newest")
 @click.pass_obj
 def search_command(

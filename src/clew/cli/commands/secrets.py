@@ -18,7 +18,6 @@ from clew.cli.table import Column
 from clew.cli.text import count, one_line
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.lines import decode_lines
-from clew.core.redact.hints import may_hold
 from clew.core.redact.markers import markers_in
 from clew.errors import CorruptError
 from clew.model import Json, RedactionPolicy
@@ -82,7 +81,7 @@ def secrets_policy(settings: Settings, policy: RedactionPolicy | None) -> None:
 # -- scan
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a secret lies. The secret itself is nowhere in it."""
 
     session: str
@@ -91,6 +90,8 @@ class Finding(msgspec.Struct, frozen=True):
     field: str
     kind: str
     count: int
+    possible: int = 0
+    """Those of `count` that are guesses."""
 
 
 @secrets_command.command("scan", cls=Command)
@@ -98,7 +99,7 @@ class Finding(msgspec.Struct, frozen=True):
 @click.option(
     "--all-rules",
     is_flag=True,
-    help="Also list what only looks like a secret by the name or the words beside it",
+    help="Also list possible secrets: guesses by the name or the words beside a value",
 )
 @click.pass_obj
 def secrets_scan(settings: Settings, ids: tuple[str, ...], all_rules: bool) -> int:
@@ -108,17 +109,24 @@ def secrets_scan(settings: Settings, ids: tuple[str, ...], all_rules: bool) -> i
     runs, documents that are texts, and kept lines of imported files; not at snapshots of files, and not into
     the trash. Without ID it looks at all sessions.
 
-    Piped: session, place, kind, how many, and field, separated by tabs. Exit code 1 if there is a secret, 0
+    The rules are those of clew export --redact. Possible secrets, which are guesses, are counted; they are
+    listed with --all-rules.
+
+    Piped: session, place, kind, how many, and field, separated by tabs. Exit code 1 if a secret is listed, 0
     if there is none.
     """
     out = Output(settings)
     with opened(settings) as store, progress("scanning") as report:
         sessions = [session_of(store, id).id for id in ids] or [info.id for info in all_sessions(store)]
-        scan = Scan(store, all_rules=all_rules)
+        scan = Scan(store)
         found: list[Finding] = []
+        guesses = 0
         for number, id in enumerate(sessions):
             report(id, number, len(sessions))
-            found += scan.session(id)
+            for one in scan.session(id):
+                guesses += one.possible
+                if all_rules or one.count > one.possible:
+                    found.append(one if all_rules else _without_guesses(one))
         shown = {id: short_id(store, id) for id in {one.session for one in found}} if out.is_terminal else {}
     if out.json:
         for one in found:
@@ -126,8 +134,16 @@ def secrets_scan(settings: Settings, ids: tuple[str, ...], all_rules: bool) -> i
     else:
         _print(out, found, shown)
     if out.is_terminal or not out.json:
-        _conclude(out, found, len(sessions), scan.unreadable)
+        _conclude(out, found, len(sessions), scan.unreadable, 0 if all_rules else guesses)
     return ERROR if found else 0
+
+
+def _without_guesses(one: Finding) -> Finding:
+    return msgspec.structs.replace(one, count=one.count - one.possible, possible=0)
+
+
+def _kind(one: Finding) -> str:
+    return f"possible {one.kind}" if one.possible == one.count else one.kind
 
 
 def _print(out: Output, found: Sequence[Finding], shown: dict[str, str]) -> None:
@@ -140,34 +156,52 @@ def _print(out: Output, found: Sequence[Finding], shown: dict[str, str]) -> None
         Column("N", right=True),
         Column("FIELD", style="dim", flexible=True),
     ]
-    rows = ([shown.get(one.session, one.session), one.place, one.kind, one.count, one.field] for one in found)
+    rows = (
+        [
+            shown.get(one.session, one.session),
+            one.place,
+            _kind(one) if out.is_terminal else one.kind,
+            one.count,
+            one.field,
+        ]
+        for one in found
+    )
     out.rows(columns, rows)
 
 
-def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable: int) -> None:
+def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable: int, guesses: int) -> None:
+    """`guesses`: possible secrets that are not listed."""
     where = count(looked_at, "session")
     damage = f"; {count(unreadable, 'part')} could not be read, clew verify says which" if unreadable else ""
+    more = f"{count(guesses, 'possible secret')}: clew secrets scan --all-rules" if guesses else ""
     if not found:
-        click.echo(f"no secret found in {where}{damage}", err=True)
+        click.echo(f"no secret found in {where}{damage}{f'; {more}' if more else ''}", err=True)
         return
     kinds: Counter[str] = Counter()
     for one in found:
-        kinds[one.kind] += one.count
+        kinds[one.kind] += one.count - one.possible
+        kinds[f"possible {one.kind}"] += one.possible
+    kinds = +kinds
     told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     held = count(len({one.session for one in found}), "session")
-    told = f"{count(kinds.total(), 'secret')} in {held} of {looked_at:,}: {told}{damage}"
+    is_sure = any(one.count > one.possible for one in found)
+    what = count(kinds.total(), "secret" if is_sure else "possible secret")
+    told = f"{what} in {held} of {looked_at:,}: {told}{damage}{f'; {more}' if more else ''}"
     if not out.is_terminal:
         click.echo(told, err=True)
         return
     out.texts(["", told, ADVICE])
 
 
+Row = tuple[str, str, str, int, int]
+"""Place, field, kind, how many, and how many of them are guesses."""
+
+
 class Scan:
     """Looks through sessions. What forks share is looked at once."""
 
-    def __init__(self, store: clew.Store, *, all_rules: bool) -> None:
+    def __init__(self, store: clew.Store) -> None:
         self._store = store
-        self._all_rules = all_rules
         self._seen: set[str] = set()
         """Branches that were looked at."""
         self._known: set[bytes] = set()
@@ -182,12 +216,12 @@ class Scan:
         self._known = set()
         for part in (self._settings, self._entries, self._beside, self._events, self._documents, self._lines):
             try:
-                for place, field, kind, number in part(session):
-                    yield Finding(session.id, one_line(place), one_line(field), kind, number)
+                for place, field, kind, number, possible in part(session):
+                    yield Finding(session.id, one_line(place), one_line(field), kind, number, possible)
             except CorruptError:
                 self.unreadable += 1
 
-    def _settings(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _settings(self, session: clew.Session) -> Iterator[Row]:
         info = session.info
         if not info.title_is_auto:
             yield from self._in_value(info.title, "title")
@@ -199,7 +233,7 @@ class Scan:
             for name in ("request", "response", "error"):
                 yield from self._in_value(getattr(info.run, name), f"run: {name}")
 
-    def _entries(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _entries(self, session: clew.Session) -> Iterator[Row]:
         tree = session.tree()
         names = branch_names(branch.id for branch in tree.branches)
         fresh = {branch.id for branch in tree.branches} - self._seen
@@ -211,31 +245,31 @@ class Scan:
             place = entry_name(names, clew.Head(head.branch, entry.position))
             yield from self._in_body(entry.raw, place)
             if entry.annotations:
-                for _, field, kind, number in self._in_value(dict(entry.annotations), place):
-                    yield place, f"annotations.{field}", kind, number
+                for _, field, kind, number, possible in self._in_value(dict(entry.annotations), place):
+                    yield place, f"annotations.{field}", kind, number, possible
 
-    def _beside(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _beside(self, session: clew.Session) -> Iterator[Row]:
         for name, value in session.vars().items():
             yield from self._in_value(value, f"variable {name}", name)
         for checkpoint in session.checkpoints():
             if checkpoint.session == session.id:
                 yield from self._in_value(checkpoint.state, f"checkpoint {checkpoint.name}")
 
-    def _events(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _events(self, session: clew.Session) -> Iterator[Row]:
         after: clew.Event | None = None
         while events := session.events(after=after, limit=_EVENTS):
             for event in events:
                 yield from self._in_value(event.data, f"event {event.cursor}")
             after = events[-1]
 
-    def _documents(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _documents(self, session: clew.Session) -> Iterator[Row]:
         after: str | None = None
         while page := session.documents(after=after, limit=64):
             for name, content in page:
                 yield from self._in_text(content, f"document {name}")
             after = page[-1][0]
 
-    def _lines(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+    def _lines(self, session: clew.Session) -> Iterator[Row]:
         """What is kept of the lines of an imported file; only secrets that were found nowhere else."""
         with self._store._engine.read() as reader:
             for _, value in reader.scan_records(session._sid, "line"):
@@ -244,37 +278,35 @@ class Scan:
                 for number, size in zip(record.numbers, record.sizes, strict=True):
                     known = self._known.copy()
                     found = list(self._in_text(record.text[start : start + size], f"line {number}"))
-                    if self._all_rules or self._known > known:
-                        for place, _, kind, times in found:
-                            yield place, "of its file", kind, times
+                    if self._known > known:
+                        for place, _, kind, times, possible in found:
+                            yield place, "of its file", kind, times, possible
                     start += size
 
     # -- one text or value
 
-    def _redactor(self) -> Redactor:
-        from clew.core.redact.definite import Definite
-        from clew.core.redact.redactor import Redactor
-
-        return Redactor() if self._all_rules else Definite(lambda: _NO_KEY)
-
-    def _in_value(self, value: Json, place: str, name: str = "") -> Iterator[tuple[str, str, str, int]]:
+    def _in_value(self, value: Json, place: str, name: str = "") -> Iterator[Row]:
         if value:
             yield from self._in_body(msgspec.json.encode(value, enc_hook=str), place, name)
 
-    def _in_body(self, raw: bytes, place: str, name: str = "") -> Iterator[tuple[str, str, str, int]]:
-        if self._all_rules or may_hold(raw):
-            rules = self._redactor()
-            self._known |= markers_in(rules.raw(raw, "at", name))
-            yield from _found(rules, place)
+    def _in_body(self, raw: bytes, place: str, name: str = "") -> Iterator[Row]:
+        rules = self._marking()
+        self._known |= markers_in(rules.raw(raw, "at", name))
+        yield from _rows(rules, place)
 
-    def _in_text(self, content: bytes, place: str) -> Iterator[tuple[str, str, str, int]]:
-        if b"\0" not in content and (self._all_rules or may_hold(content)):
-            rules = self._redactor()
+    def _in_text(self, content: bytes, place: str) -> Iterator[Row]:
+        if b"\0" not in content:
+            rules = self._marking()
             self._known |= markers_in(rules.text(content.decode(errors="replace"), "at").encode())
-            yield from _found(rules, place)
+            yield from _rows(rules, place)
+
+    def _marking(self) -> Redactor:
+        from clew.core.redact.definite import Marking
+
+        return Marking(_NO_KEY)
 
 
-def _found(rules: Redactor, place: str) -> Iterator[tuple[str, str, str, int]]:
+def _rows(rules: Redactor, place: str) -> Iterator[Row]:
     for one in rules.report().places:
         field = one.place.removeprefix("at").removeprefix(": ")
-        yield place, field, one.kind, one.count
+        yield place, field, one.kind, one.count, one.possible

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
-from urllib.parse import quote
 
 import click
-from blake3 import blake3
 
 import clew
+from clew.backends.registry import OF_FILES, masked, parse
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
-from clew.cli.names import short_id
+from clew.cli.names import short_id, short_ids
 from clew.cli.output import Output, on_copy, progress
 from clew.cli.store import all_sessions, must_exist, opened, session_of
 from clew.cli.text import clean, count, one_line, size
 from clew.core.disk import make_directories
 from clew.core.messages.shell import quoted
 from clew.core.messages.text import escape_json
+from clew.exporters.names import file_stem, free_stem
 from clew.model.transfer import ExportFormat, OnCopyConflict
 
 if TYPE_CHECKING:
@@ -40,14 +42,8 @@ SUFFIXES: Final = {
     "opencode": ".json",
 }
 NO_TEXT: Final = frozenset({"tingly-box"})
-BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
-RESERVED: Final = frozenset(
-    {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}
-)
-"""Windows takes these for devices, whatever follows a dot."""
+BY_SUFFIX: Final = {".jsonl": "jsonl", ".md": "markdown", ".html": "html", ".json": "json"}
 TOLD: Final = 10
-LONGEST: Final = 120
-"""Characters of a file's name that come from an id."""
 
 
 @command(
@@ -75,7 +71,7 @@ LONGEST: Final = 120
 @click.option(
     "--thinking/--no-thinking", default=True, show_default=True, help="Include the thinking of the model"
 )
-@click.option("--redact", is_flag=True, help="Replace secrets, and say how many there were")
+@click.option("--redact", is_flag=True, help="Mask secrets, also possible ones, and say how many there were")
 @click.pass_obj
 def export_command(
     settings: Settings,
@@ -98,7 +94,7 @@ def export_command(
     many = everything or len(ids) > 1 or (target is not None and target.is_dir())
     if many and target is None:
         raise click.UsageError("several sessions need -o DIRECTORY")
-    chosen = cast("ExportFormat", format or _format_of(target))
+    chosen = cast("ExportFormat", format or ("jsonl" if many else _format_of(target)))
     if target is None and chosen in NO_TEXT:
         raise click.UsageError(f"{chosen} is an SQLite file, not a text: name it with -o FILE")
     options: dict[str, Any] = {"whole": whole} if whole else {}
@@ -110,7 +106,8 @@ def export_command(
     with opened(settings) as store:
         found = [info.id for info in all_sessions(store)] if everything else _ids(store, ids)
         if target is None and chosen == "html" and out.is_terminal:
-            target = _free_file(short_id(store, found[0]), chosen)  # a page is for a browser
+            (name,) = _names(store, found, chosen, redactor).values()
+            target = _free_file(name)  # a page is for a browser
         if target is None:
             _print_export(store.export(found[0], chosen, **options), chosen)
             _say_redacted(redactor)
@@ -118,8 +115,7 @@ def export_command(
         names: dict[str, str] = {}
         if many:
             make_directories(target)
-            named: set[str] = set()
-            names = {id: _file_name(id, chosen, named) for id in found}
+            names = _names(store, found, chosen, redactor)
             options |= {"links": names} if chosen in ("markdown", "html") else {}
         with progress("exporting") as told:
             for number, id in enumerate(found):
@@ -152,9 +148,11 @@ def _redactor() -> Redactor:
 
 def _say_redacted(redactor: Redactor | None) -> None:
     if redactor is not None:
+        from clew.exporters.facts import secrets_in
+
         report = redactor.report()
         kinds = ", ".join(f"{number} {kind}" for kind, number in report.by_kind.items())
-        click.echo(f"{count(report.total, 'secret')} replaced{f': {kinds}' if kinds else ''}", err=True)
+        click.echo(f"{secrets_in(report)} masked{f': {kinds}' if kinds else ''}", err=True)
 
 
 def _ids(store: clew.Store, texts: tuple[str, ...]) -> list[str]:
@@ -162,25 +160,36 @@ def _ids(store: clew.Store, texts: tuple[str, ...]) -> list[str]:
 
 
 def _format_of(target: Path | None) -> str:
-    if target is None:
+    """The format that the name of a file tells; one without an ending gets what can be imported again."""
+    if target is None or not target.suffix:
         return "jsonl"
-    return BY_SUFFIX.get(target.suffix, "jsonl")
+    found = BY_SUFFIX.get(target.suffix.lower())
+    if found is None:
+        raise click.UsageError(
+            f"{one_line(target.name)} tells no format: end it with {', '.join(BY_SUFFIX)}, or name one"
+            f" with -f ({', '.join(FORMATS)})"
+        )
+    return found
 
 
-def _file_name(id: str, format: str, named: set[str]) -> str:
-    """Of an id, which may be any text, a name that is safe everywhere. `named`: those that others have."""
-    name = quote(id, safe=" #=,;@")
-    if name[:1] in (".", "-", "~", " ") or name.partition(".")[0].upper() in RESERVED:
-        name = f"%{ord(name[0]):02X}{name[1:]}"
-    if len(name) > LONGEST or name.casefold() in named:  # on some disks "A" is the same name as "a"
-        name = f"{name[:LONGEST]}~{blake3(id.encode()).hexdigest()[:16]}"
-    named.add(name.casefold())
-    return name + SUFFIXES.get(format, ".jsonl")
+def _names(store: clew.Store, ids: Sequence[str], format: str, redactor: Redactor | None) -> dict[str, str]:
+    """Names of files for several sessions, none of which two have."""
+    shown, taken, names = short_ids(store, ids), set[str](), dict[str, str]()
+    for id in ids:
+        title = None
+        with suppress(clew.CorruptError):  # its name is no reason to refuse the others
+            session = store.find(id)
+            title = None if session is None else session.info.title
+        if title is not None and redactor is not None:
+            title = redactor.uncounted().text(title, "")
+        stem = free_stem(file_stem(id, title, shown.get(id)), id, taken)
+        names[id] = stem + SUFFIXES.get(format, ".jsonl")
+    return names
 
 
-def _free_file(id: str, format: str) -> Path:
+def _free_file(name: str) -> Path:
     """A file here that is named after a session. The user did not name it, so it replaces nothing."""
-    path = Path(_file_name(id, format, set()))
+    path = Path(name)
     if os.path.lexists(path):
         raise Refused(f"{path} is here already; -o {quoted(str(path))} replaces it")
     return path
@@ -245,7 +254,8 @@ def copy_command(
         out.record(report)
     else:
         what = f"{count(report.sessions, 'session')}, {count(report.entries, 'entry')}"
-        out.line(f"{what}, {count(report.snapshots, 'snapshot')} ({size(report.bytes)}) copied")
+        what += f", {count(report.snapshots, 'snapshot')} ({size(report.bytes)})"
+        out.line(f"{what} copied to {_place_of(dst)}")
         if report.unchanged:
             out.line(f"already there: {count(report.unchanged, 'session')}")
         for id in report.skipped:
@@ -253,6 +263,12 @@ def copy_command(
         for was, now in report.renamed:
             out.line(f"renamed: {was} is {now} there")
     return PARTLY if report.skipped else 0
+
+
+def _place_of(address: str) -> str:
+    """Where a store is, without a password."""
+    scheme, path, _ = parse(address)
+    return os.path.abspath(path) if scheme in OF_FILES else masked(address)
 
 
 @command("backup", "clew backup agents-2026-11-15.db")

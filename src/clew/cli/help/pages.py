@@ -39,10 +39,10 @@ ADDRESSES: Final = (
     ("agents.db", "An SQLite file."),
     ("logs", "A directory: a JSONL store, or empty."),
     (
-        "sqlite:////path/agents.db",
+        "sqlite:///path/agents.db",
         "An SQLite file as a URL, with four slashes before a whole path.",
     ),
-    ("jsonl:////path/logs", "A JSONL store, as a URL."),
+    ("jsonl:///path/logs", "A JSONL store, as a URL."),
     ("postgresql://user@host/database", "PostgreSQL; a password here can be seen by others."),
     ("https://host", "The store of a `clew serve` elsewhere; the token is in CLEW_TOKEN."),
     ("http://127.0.0.1:8731", "The store of a `clew serve` on this machine."),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rich.text import Text
 from textual.screen import Screen
@@ -15,14 +14,12 @@ from clew.cli.app import Refused, described
 from clew.cli.text import clean, count, one_line, size
 from clew.cli.ui.dialogs import AskDialog, ExportChoice, ExportDialog, HelpDialog, TextDialog
 from clew.errors import ClewError
+from clew.exporters.names import file_stem
 from clew.exporters.programs.resume_command import resume_of
 
 if TYPE_CHECKING:
     from clew.cli.ui.app import Browser
     from clew.model.transfer import ExportFormat
-
-_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9]+")
-MOST_OF_TITLE: Final = 40
 
 
 class Under(NamedTuple):
@@ -270,9 +267,7 @@ class StoreScreen(Screen[None]):
 
 def file_name(info: clew.SessionInfo) -> str:
     """Of title and id a name that is safe on every disk, without its ending."""
-    title = _NOT_IN_NAMES.sub("-", (info.title or "").casefold())[:MOST_OF_TITLE].strip("-")
-    id = _NOT_IN_NAMES.sub("-", info.id.rpartition(":")[2].casefold())[:8].strip("-")
-    return "-".join(part for part in (title, id) if part) or "session"
+    return file_stem(info.id, info.title)
 
 
 def _retitle(session: clew.Session, title: str | None) -> str:

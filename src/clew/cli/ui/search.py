@@ -89,6 +89,8 @@ class SearchScreen(MovesScreen):
         self.early = ""
         """What was typed before there was a line to type in."""
         self._timer: asyncio.TimerHandle | None = None
+        self._opens_first = False
+        """Enter was pressed before the words brought anything."""
         self._indexed = (0, 0)
 
     def compose(self) -> ComposeResult:
@@ -122,6 +124,7 @@ class SearchScreen(MovesScreen):
     # -- searching
 
     def on_input_changed(self) -> None:
+        self._opens_first = False
         self._stop_waiting()
         self._timer = after(PAUSE, self, self._search)
 
@@ -206,6 +209,8 @@ class SearchScreen(MovesScreen):
             sessions = count(len({hit.session for hit in shown}), "session")
             hits = count(len(shown), "hit") if not found.is_more else f"{len(shown):,}+ hits"
             self._say_state(f"{hits} in {sessions}")
+        if self._opens_first:
+            self.on_input_submitted()
 
     def _say_state(self, text: str) -> None:
         self.query_one(".facts", Static).update(Text(one_line(text), "dim", no_wrap=True))
@@ -242,7 +247,10 @@ class SearchScreen(MovesScreen):
             self.rows.focus()
 
     def on_input_submitted(self) -> None:
-        if self.rows.rows:
+        self._opens_first = self.is_waiting
+        if self._timer is not None:
+            self._search()
+        elif not self.is_searching and self.rows.rows:
             self.rows.focus()
             self.action_open()
 

@@ -13,7 +13,7 @@ import msgspec
 from rich.text import Text
 
 import clew
-from clew.cli.text import clean, local, one_line, pieces, plain, who
+from clew.cli.text import clean, folded, local, one_line, pieces, plain, who
 from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
 from clew.exporters.blocks import Block, blocks_shown
@@ -149,8 +149,8 @@ class Section:
 
     def _output(self, result: Block) -> str:
         if self._gist().family == "shell":
-            return output_of(result.text).text
-        return result.text
+            return folded(output_of(result.text).text)
+        return folded(result.text)
 
 
 def _diff(lines: Iterable[Line]) -> Iterator[Text]:
@@ -240,7 +240,7 @@ class _Reader:
                 self._put(Section("thinking", entry, role), block.text)
                 last = None
             else:
-                text = _media(block) if block.kind == "media" else block.text
+                text = _media(block) if block.kind == "media" else folded(block.text)
                 if last is not None:
                     last.text += f"\n{text}"
                 else:

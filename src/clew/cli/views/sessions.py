@@ -281,7 +281,7 @@ FIELDS: Final[dict[str, Field]] = {
     "title": Field(
         Column("TITLE", flexible=True), lambda line: title_cell(line), lambda line: line.info.title
     ),
-    "id": Field(Column("ID", "cyan"), lambda line: line.info.id, lambda line: line.info.id),
+    "id": Field(Column("ID", "cyan", goes_below=True), lambda line: line.info.id, lambda line: line.info.id),
 }
 USUAL: Final = ("active", "agent", "project", "messages", "cost", "title", "id")
 """On a terminal."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import clew
 from clew.cli.names import entry_name
-from clew.cli.text import Kind, clean, local, one_line, pieces, plain, short_mark, who
+from clew.cli.text import Kind, clean, folded, local, one_line, pieces, plain, short_mark, who
 from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
 from clew.exporters.changes import Line, changes_of, diff_lines, is_diff
@@ -204,7 +204,8 @@ def _block(block: Block, answers: Sequence[Block], view: View, *, is_marked: boo
         yield _line(f"[{one_line(kind)}]", "bright_black")
     else:
         sign = "~ " if block.kind == "thinking" else ""
-        yield from _said(block.text, STYLES.get(block.kind, ""), sign)
+        text = block.text if view.full else folded(block.text)
+        yield from _said(text, STYLES.get(block.kind, ""), sign)
 
 
 def _said(text: str, style: str = "", sign: str = "") -> Iterator[Text]:
@@ -266,6 +267,7 @@ def _gist(told: Gist) -> Text:
 def _output(block: Block, most: int | None) -> Iterator[Text]:
     """What a tool answered: with its colours, without anything else that acts on a terminal."""
     text = output_of(block.text).text if not block.is_json else block.text
+    text = text if most is None else folded(text)
     if is_diff(plain(text)):
         yield from _diff(list(diff_lines(plain(text))), most)
         return

@@ -17,7 +17,7 @@ from clew.core.engine.host import Host
 from clew.core.engine.notices import RECENT, notice
 from clew.core.log import checks
 from clew.core.log.ids import check_id
-from clew.core.log.records import MAX_TITLE, agent_of, is_time, parent_of
+from clew.core.log.records import LOAD_STATE, MAX_TITLE, agent_of, is_time, own_title, parent_of
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.codec import decode_json, encode_json
 from clew.core.messages.text import snippet
@@ -45,7 +45,7 @@ class SessionSettings(TypedDict, total=False):
     """What `session`, `create` and `update` set. `update` empties a setting that is None."""
 
     title: str | None
-    """Shown in lists. Without one, the first words of the user are shown."""
+    """Shown in lists. Without one, the title that the agent gave is shown, or the first words of the user."""
     workspace: str | os.PathLike[str] | None
     """The directory that the session works in."""
     tags: Sequence[str]
@@ -247,7 +247,11 @@ def update(tx: Transaction, access: Access, changes: Changes) -> None:
     details = tx.get_details(row.sid)
     new_row, new_details = _changed(row, details, changes)
     if changes.title is None:
-        new_row = msgspec.structs.replace(new_row, title=title_at(tx, row.head))
+        told = tx.get_record(row.sid, "key", LOAD_STATE)
+        own = None if told is None else own_title(told)
+        new_row = msgspec.structs.replace(
+            new_row, title=own or title_at(tx, row.head), has_title=own is not None
+        )
     if (new_details.expires, new_details.idle, new_details.tags) != (
         details.expires, details.idle, details.tags
     ):  # fmt: skip

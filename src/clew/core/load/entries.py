@@ -16,7 +16,7 @@ from clew.core.conversation.append import new_branch
 from clew.core.conversation.history import note_name
 from clew.core.conversation.points import find, tip_at
 from clew.core.log.ids import MAX_ID_BYTES, MAX_POSITION, check_id
-from clew.core.log.records import decoder
+from clew.core.log.records import LOAD_STATE, decoder
 from clew.core.log.rows import (
     COMPACTION,
     EMPTY,
@@ -49,7 +49,7 @@ from clew.model.source import SourceEntry
 # bytes, and no record of its own.
 
 PREFIX: Final = "clew load "
-STATE: Final = PREFIX + "state"
+STATE: Final = LOAD_STATE
 SMALL: Final = 64
 """Names up to which the record of a batch grows."""
 _BITS: Final = MAX_POSITION.bit_length()
@@ -76,6 +76,8 @@ class State(msgspec.Struct, frozen=True):
     """Name by name, what stands for the value that was set: a value that differs is the user's."""
     ended: bool = False
     """The source was read to its end."""
+    title: str | None = None
+    """The title that the source gives, for a user who gives none any more."""
 
 
 class StateUse(msgspec.Struct, frozen=True, array_like=True):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ from clew.core.load.entries import (
     Memory,
     Placing,
     Run,
+    State,
     find_target,
     item_of,
     keep_runs,
@@ -47,6 +48,7 @@ from clew.core.load.lines import LineWriter
 from clew.core.load.sharing import Sharing, sharing_of
 from clew.core.load.status import settle_status
 from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
+from clew.core.load.trial import PathCounts, Trial
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
 from clew.core.log.rows import EMPTY, NOWHERE, Details, EventRow, SessionRow
@@ -173,6 +175,7 @@ class Loading:
         memories: Where the memories of sessions are kept between loads.
         guard: Called at the beginning of each transaction; what it raises ends the load.
         redactor: What takes definite secrets out of all that is brought; None: nothing does.
+        trial: Of a dry run of several sources, what those before would have brought.
     """
 
     def __init__(
@@ -189,6 +192,7 @@ class Loading:
         memories: Memories | None = None,
         guard: Callable[[Transaction], None] | None = None,
         redactor: Incoming | None = None,
+        trial: Trial | None = None,
     ) -> None:
         self._engine = engine
         self._redactor = redactor
@@ -212,7 +216,10 @@ class Loading:
             )
             """The id that the session has, or gets, in the store."""
         self._memory = known or Memory()
-        self._is_new = self._row is None
+        self._trial = trial or Trial()
+        self._counts = PathCounts(self._trial, self.id, self._memory) if dry_run else None
+        """Of a dry run: messages on the path to each entry."""
+        self._is_new = self._row is None and self.id not in self._trial
         self.is_trashed = self._row is not None and self._row.deleted is not None
         """The session was deleted here: nothing is brought."""
         self._instead: dict[str, str | None] = {}
@@ -243,7 +250,7 @@ class Loading:
     def bring_entries(self) -> None:
         """Read all entries of the source, and commit those that are new, a batch at a time; all but the last
         batch, which `finish` commits."""
-        places = self._memory.places
+        places, counts = self._memory.places, self._counts
         batch = Batch(None)
         entries = iter(self._source.entries)
         try:
@@ -253,7 +260,7 @@ class Loading:
                     self._messages += 1
                 if entry.usage is not None:
                     self._note_call(entry.usage, name)
-                if name in places or name in batch.names:
+                if name in places or name in batch.names or (counts is not None and name in counts):
                     self._lines.take(entry, None, ())
                     self._last = name
                     self._time = time_of(entry.at, self._time)
@@ -366,8 +373,9 @@ class Loading:
     def _hold(self, batch: Batch) -> None:
         """Write a batch with the next transaction."""
         self._entries += len(batch.items)
-        if self._dry_run:
-            self._memory.places.update(dict.fromkeys(batch.names, 0))
+        if self._counts is not None:
+            with self._engine.read() as reader:
+                self._counts.add(reader, batch.items, batch.before)
             self._lines.commit()
         else:
             self._add_step(lambda tx, at: self._put(tx, at, batch), len(batch.items) + len(batch.events))
@@ -507,7 +515,8 @@ class Loading:
                 clean_values(self._redactor, ending.vars),
                 clean_run(self._redactor, ending.run),
             )
-        if self._dry_run:
+        if self._counts is not None:
+            self._try(self._counts, ending)
             return
         for events in _parts(source.events(), AT_ONCE):
             drafts = self._drafts(events)
@@ -522,6 +531,23 @@ class Loading:
             if self._size + len(calls) > 2 * AT_ONCE:
                 self._flush()
             self._add_step(self._calls_step(calls, self._prices(calls, ending)), len(calls))
+
+    def _try(self, counts: PathCounts, ending: _Ending) -> None:
+        """Of a dry run: where the session would stand."""
+        with self._engine.read() as reader:
+            row = self._row
+            if row is None or self._memory.state.head == head_of(reader, row.head):
+                name = None if ending.head == "" else self._standing(ending.head or self._last)
+                found = 0 if ending.head == "" else counts.at(reader, name)
+                self._messages = found if found is not None else 0 if row is None else row.head.messages
+            else:
+                self._messages = row.head.messages  # the user moved it
+            if row is not None:
+                self._changed = bool(self._to_set(reader, row, self._memory.state, ending).given)
+        wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
+        sets = self._trial.sets(self.id, signed(wanted))
+        self._changed |= row is None and sets and not self._is_new
+        counts.keep()
 
     def finish(self, last: OnLast | None = None) -> None:
         """Write what is left. `last` is written in the same transaction as the last of it: after that, the
@@ -577,9 +603,7 @@ class Loading:
         """Set what is new in the source, and was not changed here since."""
         row, state = at.session, at.state
         access = self._access(row)
-        wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
-        present = beside.present_settings(tx, row)
-        given = self._unless_cleaned(settled(state, wanted, present), present)
+        wanted, present, given = self._to_set(tx, row, state, ending)
         beside.apply_settings(tx, access, given, present)
         signs = signed(given)
         # An alias that led here after an earlier load, and does not any more, was removed here.
@@ -588,6 +612,18 @@ class Loading:
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
         if signs:
             at.state = msgspec.structs.replace(state, settings={**state.settings, **signs})
+        # A load by an older version kept no title; that alone does not make the session a changed one.
+        if wanted.get("title") != state.title and (signs or self._entries or state.title is not None):
+            at.state = msgspec.structs.replace(at.state, title=wanted.get("title"))
+
+    def _to_set(self, reader: Reader, row: SessionRow, state: State, ending: _Ending) -> _Settings:
+        wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
+        present = beside.present_settings(reader, row)
+        if (
+            state.title is not None and present["title"] == state.title
+        ):  # the user gives no other one any more
+            state = msgspec.structs.replace(state, settings=state.settings | signed({"title": state.title}))
+        return _Settings(wanted, present, self._unless_cleaned(settled(state, wanted, present), present))
 
     def _unless_cleaned(self, given: Mapping[str, object], present: Mapping[str, Json]) -> dict[str, object]:
         """Without what is here as an earlier load took it, when it knew fewer secrets: what is stored stays.
@@ -698,6 +734,14 @@ class Batch:
             event if event.time != NO_TIME else msgspec.structs.replace(event, time=time) for event in events
         )
         self.size += sum(len(event.data) for event in events)
+
+
+class _Settings(NamedTuple):
+    wanted: dict[str, Json]
+    """What the source says of the session."""
+    present: dict[str, Json]
+    given: dict[str, object]
+    """What of it is to be set."""
 
 
 class _Ending(msgspec.Struct, frozen=True):

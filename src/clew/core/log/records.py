@@ -110,6 +110,31 @@ FRAMEWORK: Final = "framework"
 """The metadata that the adapters set."""
 
 
+LOAD_STATE: Final = "clew load state"
+"""The record of kind `key` that says how the last load of another program's session left it."""
+
+
+class _OwnTitle(msgspec.Struct, frozen=True):
+    title: str | None = None
+
+
+class _LoadStateUse(msgspec.Struct, frozen=True, array_like=True):
+    uid: str
+    first: int
+    count: int
+    digest: str
+    state: _OwnTitle
+
+
+_decode_own_title = decoder(list[_LoadStateUse], "the record of an import")
+
+
+def own_title(value: bytes) -> str | None:
+    """The title that the source of a session gave to it, from its record of a load."""
+    uses = _decode_own_title(value)
+    return uses[0].state.title if uses else None
+
+
 def purged_name(id: str) -> str:
     """The mark of a purged session. The id cannot be read from it."""
     return PURGED + blake3(id.encode()).hexdigest(16)

@@ -1,4 +1,4 @@
-"""The definite rules, with the markers of a store."""
+"""Rules with the markers of a store, which tell two secrets apart."""
 
 from __future__ import annotations
 
@@ -16,9 +16,22 @@ class Definite(Redactor):
 
     def __init__(self, key: Callable[[], bytes]) -> None:
         super().__init__()
-        self._rules = list(DEFINITE)
+        self._use(DEFINITE)
         self._names_count = False
         self._key = key
 
-    def _marker(self, kind: str, match: re.Match[str], secret: str) -> str | None:
-        return marker_of(kind, secret, self._key()) if is_surely_secret(kind, match, secret) else None
+    def _marker(self, kind: str, match: re.Match[str] | None, secret: str) -> str | None:
+        if match is None or not is_surely_secret(kind, match, secret):
+            return None
+        return marker_of(kind, secret, self._key())
+
+
+class Marking(Redactor):
+    """Replaces all that exports replace, each secret by a marker of its own."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
+    def _marker(self, kind: str, match: re.Match[str] | None, secret: str) -> str | None:
+        return marker_of(kind, secret, self._key)

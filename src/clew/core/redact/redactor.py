@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from clew.core.redact.rules import RULES, Rule
-from clew.core.redact.values import LONGEST_NAME, is_named_secret
+from clew.core.redact.escapes import Colored, Edit, without_escapes
+from clew.core.redact.rules import RULES, SHAPES, Rule
+from clew.core.redact.values import LONGEST_NAME, is_named_secret, is_surely_secret
 from clew.errors import CorruptError, InvalidError
 from clew.model import Entry, Json
 
@@ -28,6 +29,7 @@ _SEALED: Final = frozenset(
     {"signature", "thoughtSignature", "thought_signature", "encrypted_content", "encryptedContent"}
 )
 """Fields in which a provider checks every byte. They say nothing to people."""
+_SHAPES: Final = frozenset(SHAPES)
 _MEDIA_DATA: Final = frozenset({"data", "b64_json", "file_data", "image_url", "url"})
 
 
@@ -38,6 +40,8 @@ class RedactedPlace(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """As `entry 12: content[0].text`, or `session: title`."""
     count: int
+    possible: int = 0
+    """Those of `count` that are guesses, by a name or by words beside the value."""
 
 
 class RedactionReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +51,8 @@ class RedactionReport(msgspec.Struct, frozen=True, kw_only=True):
     by_kind: Mapping[str, int]
     places: tuple[RedactedPlace, ...]
     """The first ten thousand."""
+    possible: int = 0
+    """Those of `total` that are guesses, by a name or by words beside the value."""
 
 
 class Redactor:
@@ -65,30 +71,46 @@ class Redactor:
             raise InvalidError(
                 f"no rule of kind {unknown[0]!r} to keep; docs/explanation/redaction.md lists them"
             )
-        self._rules = [rule for rule in (*own, *RULES) if rule.kind not in kept]
+        self._use([rule for rule in (*own, *RULES) if rule.kind not in kept])
         self._names_count = "secret" not in kept
         self._counts: Counter[str] = Counter()
         self._places: Counter[tuple[str, str]] = Counter()
+        self._possible: Counter[tuple[str, str]] = Counter()
+        self._all_possible = 0
+
+    def _use(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._exact = [rule for rule in rules if rule.is_own or rule in _SHAPES]
 
     def report(self) -> RedactionReport:
         """What was replaced until now."""
-        places = (RedactedPlace(kind=kind, place=at, count=n) for (at, kind), n in self._places.items())
-        by_kind = dict(sorted(self._counts.items()))
-        return RedactionReport(total=self._counts.total(), by_kind=by_kind, places=tuple(places))
+        places = (
+            RedactedPlace(kind=kind, place=at, count=n, possible=self._possible[at, kind])
+            for (at, kind), n in self._places.items()
+        )
+        return RedactionReport(
+            total=self._counts.total(),
+            by_kind=dict(sorted(self._counts.items())),
+            places=tuple(places),
+            possible=self._all_possible,
+        )
 
     def uncounted(self) -> Redactor:
         """The same rules for texts that are shown twice, so that the report counts them once."""
         other = Redactor()
-        other._rules, other._names_count = self._rules, self._names_count
+        other._use(self._rules)
+        other._names_count = self._names_count
         return other
 
     def text(self, text: str, place: str) -> str:
-        """The text without its secrets."""
-        lower = text.lower()
-        for rule in self._rules:
-            if any(hint in lower for hint in rule.hints):
-                text = self._apply(rule, text, place)
-        return text
+        """The text without its secrets. Its escape sequences stay, and are no part of what is judged."""
+        if not Colored(text).has_sequences:
+            return self._read(self._rules, text, place)
+        # A colour may stand inside of a word, or between two; a key, or what a rule of the caller finds, may
+        # begin with what looks like the end of a sequence.
+        text = self._read(self._rules, text, place)
+        text = self._read(self._rules, text, place, gap=" ")
+        return self._read(self._exact, text, place, gap=None)
 
     def value(self, value: Json, place: str, name: str = "") -> Json:
         """A JSON value without the secrets in its texts; a new one, the given one stays as it is.
@@ -116,23 +138,32 @@ class Redactor:
         }
         return msgspec.structs.replace(entry, raw=self.raw(entry.raw, place), annotations=notes)
 
-    def _apply(self, rule: Rule, text: str, place: str) -> str:
-        def replace(match: re.Match[str]) -> str:
+    def _read(self, rules: Iterable[Rule], text: str, place: str, gap: str | None = "") -> str:
+        """Apply rules to a text. `gap`: what is read in place of an escape sequence; None: the sequence."""
+        shown = Colored(text, gap)
+        lower = shown.plain.lower()
+        for rule in rules:
+            edits = self._edits(rule, shown.plain, place) if any(hint in lower for hint in rule.hints) else ()
+            if edits:
+                shown = shown.edited(edits)
+        return shown.text
+
+    def _edits(self, rule: Rule, text: str, place: str) -> list[Edit]:
+        edits = []
+        for match in rule.pattern.finditer(text):
             if rule.accepts is not None and not rule.accepts(match):
-                return match[0]
+                continue
             group = next((g for g in ("secret", "quoted", "bare", "said") if match.groupdict().get(g)), None)
             start, end = match.span(group) if group else match.span()
-            whole = match.string
-            marker = self._marker(rule.kind, match, whole[start:end])
-            if marker is None:
-                return match[0]
-            self._note(rule.kind, place)
-            return f"{whole[match.start() : start]}{marker}{whole[end : match.end()]}"
+            secret = text[start:end]
+            marker = self._marker(rule.kind, match, secret)
+            if marker is not None:
+                self._note(rule.kind, place, is_possible=not _is_sure(rule, match, secret))
+                edits.append(Edit(start, end, marker))
+        return edits
 
-        return rule.pattern.sub(replace, text)
-
-    def _marker(self, kind: str, match: re.Match[str], secret: str) -> str | None:
-        """What stands for a secret; None: it is none."""
+    def _marker(self, kind: str, match: re.Match[str] | None, secret: str) -> str | None:
+        """What stands for a secret; None: it is none. No match: a value that its field gives away."""
         return f"[REDACTED:{kind}]"
 
     def _walk(self, value: Json, place: str, name: str) -> Json:
@@ -161,22 +192,31 @@ class Redactor:
         clean = self.text(text, place)
         if clean != text or not self._names_count or len(text) > 512 or "\n" in text:
             return clean
-        if _SECRET_NAME.search(name[-LONGEST_NAME:]) and is_named_secret(name, text, quoted=True):
-            self._note("secret", place)
-            return "[REDACTED:secret]"
+        shown = without_escapes(text)
+        if _SECRET_NAME.search(name[-LONGEST_NAME:]) and is_named_secret(name, shown, quoted=True):
+            marker = self._marker("secret", None, shown)
+            if marker is not None:
+                self._note("secret", place, is_possible=True)
+                return marker
         return clean
 
-    def _note(self, kind: str, place: str) -> None:
+    def _note(self, kind: str, place: str, *, is_possible: bool) -> None:
         self._counts[kind] += 1
+        self._all_possible += is_possible
         if (place, kind) in self._places or len(self._places) < MOST_PLACES:
             self._places[place, kind] += 1
+            self._possible[place, kind] += is_possible
+
+
+def _is_sure(rule: Rule, match: re.Match[str], secret: str) -> bool:
+    return rule.is_own or (rule.definite and is_surely_secret(rule.kind, match, secret))
 
 
 def _own_rule(kind: str, pattern: str) -> Rule:
     if not _KIND.fullmatch(kind):
         raise InvalidError(f"a kind is of small letters, digits and dashes, not {kind!r}")
     try:
-        return Rule(kind, ("",), re.compile(pattern))
+        return Rule(kind, ("",), re.compile(pattern), is_own=True)
     except re.error as exc:
         raise InvalidError(f"the rule {kind!r} is no regular expression: {exc}") from exc
 

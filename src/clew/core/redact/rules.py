@@ -26,6 +26,8 @@ class Rule(NamedTuple):
     accepts: Callable[[re.Match[str]], bool] | None = None
     definite: bool = True
     """What it finds is a secret, whatever stands around it: it is replaced on the way in too."""
+    is_own: bool = False
+    """A rule of the caller, whose finds are not judged."""
 
 
 _WRITTEN: Final = r"(?<=\\[nrt])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)"

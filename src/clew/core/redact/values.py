@@ -24,6 +24,13 @@ _PLACEHOLDER: Final = re.compile(
 _CODE: Final = re.compile(
     r"^(?:[A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)+\b|[A-Za-z_]\w*(?:::\w+)+|[A-Za-z_][\w.]*[(\[]|self\.|this\.|@|&|\*|!)"
 )
+_TYPE_NAME: Final = (
+    r"(?:str|string|String|bytes\d{0,2}|u?int\d{0,3}|[iuf](?:8|16|32|64|128)|float\d{0,2}|bool|None|null|undefined"
+    r"|any|Any|(?:Ui|I)nt\d{1,2}(?:Clamped)?Array|Uint8|Buffer|Base64(?:Url)?String|[Ss]ha(?:1|256|512)"
+    r"|(?:[A-Za-z_]\w{0,30}\.)?SecretStr|[A-Z][a-z]{1,10}\d{0,5}(?:Private|Public|Secret|Signing)Key)"
+)
+_TYPE: Final = re.compile(rf"{_TYPE_NAME}(?:[|<,]{_TYPE_NAME}>?){{0,4}}(?:=None)?[;,)]?")
+"""A type annotation, as in `token: uint256`. No password is made of these words alone."""
 _NAME_IS_HARMLESS: Final = re.compile(
     r"(?i)(?:tokens$|tokens[_.-]|tokeni[sz]|token[_.-]?(?:count|limit|usage|type|budget|ids?$|index|name|url|uri"
     r"|endpoint|class|expiry|expires|ttl|len|length|stream|kind|cost|price)"
@@ -146,7 +153,7 @@ def is_named_secret(name: str, value: str, *, quoted: bool) -> bool:
         return False
     if _is_identifier(value) and _NAMES_ONE.search(value):
         return False
-    if not quoted and (_CODE.match(value) or value.endswith((")", "(", "]"))):
+    if not quoted and (_CODE.match(value) or _TYPE.fullmatch(value) or value.endswith((")", "(", "]"))):
         return False
     if value.replace(".", "").replace("_", "").isdigit():
         return bool(_STRONG_NAME.search(name)) and len(value) >= 4 and (quoted or bool(_ENV_NAME.match(name)))

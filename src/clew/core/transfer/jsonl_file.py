@@ -39,7 +39,14 @@ from clew.core.transfer.source import (
 )
 from clew.core.transfer.untrusted.source import CheckedSource, Ids, check_line, where_of
 from clew.core.transfer.write import Landing, prepare, transfer
-from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
+from clew.errors import (
+    BranchMissingError,
+    ConflictError,
+    CorruptEntryError,
+    CorruptError,
+    InvalidError,
+    StoreBusyError,
+)
 from clew.files.records import find_record
 
 if TYPE_CHECKING:
@@ -208,6 +215,8 @@ class Imported(msgspec.Struct, frozen=True):
     id: str
     """Of the session in the store."""
     state: Literal["new", "grown", "unchanged"]
+    entries: int
+    """Entries that the store lacked."""
     messages: int
     damage: tuple[Damage, ...]
 
@@ -233,14 +242,34 @@ def import_file(
         row = _checked(path, source, damage)
         engine = open_engine()
         source.target = engine
-        ready = prepare(source, engine, row.tree, rename=rename)
         state: Literal["new", "grown", "unchanged"] = "unchanged"
+        entries = 0
+        try:
+            ready = prepare(source, engine, row.tree, rename=rename)
+        except ConflictError:
+            if not _is_export_of(engine, path, row):
+                raise
+            ready = None
         if isinstance(ready, Landing):
+            entries = ready.entries
             state = "new" if ready.is_new else "grown"
             if not dry_run:
                 transfer(source, engine, row.tree, rename=rename, on_page=lambda *_: None)
         ids = {} if ready is None else ready.ids
-    return Imported(ids.get(row.id, row.id), state, row.head.messages, damage)
+    return Imported(ids.get(row.id, row.id), state, entries, row.head.messages, damage)
+
+
+def _is_export_of(engine: Engine, path: str | os.PathLike[str], row: SessionRow) -> bool:
+    """Whether a file is what this store would write of its own session: the file of a fork has less than the
+    tree of the fork, and fits nowhere, but all of it is there."""
+    with engine.read() as reader:
+        there = reader.find_session(row.id)
+    if there is None or there.created != row.created:
+        return False
+    with open_file(Path(path)) as file:
+        return all(line == file.readline(len(line) + 1) for line in export_lines(engine, there.sid)) and (
+            not file.read(1)
+        )
 
 
 class FileSource(CheckedSource):

@@ -61,7 +61,10 @@ def fit(reader: Reader, image: TreeImage) -> Fit:
     check_names(reader, image, sids)
     if not sids:
         if branches:
-            raise _conflict(image.sessions[0], "its history is there, but belongs to no session of it")
+            raise _conflict(
+                image.sessions[0],
+                "its history is there as another session's; clew copy brings a fork together with its base",
+            )
         return Fit("write", tree, sids, branches, staged)
     verdict = _verdict(reader, image, tree, sids, marks[0], staged=staged)
     if verdict == "write":

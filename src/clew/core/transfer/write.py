@@ -185,6 +185,15 @@ class Landing:
         return not self._fit.sids
 
     @property
+    def entries(self) -> int:
+        """So many entries does the target lack."""
+        ends = self._fit.branches
+        return sum(
+            branch.last - max(ends.get(branch.uid, (0, NOWHERE))[1], branch.fork)
+            for branch in self._image.branches
+        )
+
+    @property
     def is_small(self) -> bool:
         """One transaction is enough: `write_all`, in which others may have a part, and then `landed`."""
         return self._second is None

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from clew.core.log.records import origin_of
 from clew.core.messages.text import snippet
 from clew.exporters.agents import Subagents
-from clew.exporters.facts import facts, many
+from clew.exporters.facts import facts, secrets_in
 from clew.exporters.page.text import escape, escape_line
 from clew.exporters.transcript import Outline, Transcript
 
@@ -176,6 +176,6 @@ def foot(transcript: Transcript, prompts: Sequence[Prompt]) -> Iterator[str]:
         yield f'<li class="s{prompt.segment}"><a href="#{prompt.anchor}">{words or "…"}</a></li>\n'
     yield "</ol></nav>\n<footer>"
     if transcript.redactor is not None:
-        yield f"{many(transcript.redactor.report().total, 'secret')} replaced. "
+        yield f"{secrets_in(transcript.redactor.report())} replaced. "
     yield f"Session {escape_line(transcript.info.id)}, written by Clew.</footer>\n"
     yield f"<script>{script()}</script>\n</body>\n</html>\n"

@@ -11,6 +11,7 @@ from typing import Final
 
 from clew.core.messages.text import snippet, visible, visible_line
 from clew.core.redact.redactor import Redactor
+from clew.exporters.facts import secrets_in
 from clew.model import Json
 from clew.server.mcp.budget import cut
 from clew.server.mcp.places import checkpoint_in, escaped, place_in
@@ -37,6 +38,11 @@ class Text:
     def redacted(self) -> int:
         """How many secrets were replaced until now."""
         return 0 if self._redactor is None else self._redactor.report().total
+
+    @property
+    def secrets(self) -> str:
+        """How many secrets were replaced until now, in words that say which are guesses."""
+        return "" if self._redactor is None else secrets_in(self._redactor.report())
 
     def clean(self, text: str) -> str:
         """The whole text, safe to be told. Looked through again if it changed: the colours of a terminal,

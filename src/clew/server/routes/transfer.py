@@ -13,6 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from clew.errors import DiskFullError, InvalidError, InvalidQueryError, SessionNotFoundError
+from clew.exporters.names import file_stem
+from clew.importers import READERS
 from clew.model import Page, SessionInfo
 from clew.model.transfer import ImportReport
 from clew.server.access.guard import attachment
@@ -85,8 +87,15 @@ def export_session(call: Call, id: str, query: ExportQuery) -> Answer:
     return Answer(
         stream=begun(pieces),
         media_type=media_type,
-        headers=attachment(f"{session.id}.{ending}", media_type=media_type),
+        headers=attachment(f"{_stem(call, session, redact=query.redact)}.{ending}", media_type=media_type),
     )
+
+
+def _stem(call: Call, session: Session, *, redact: bool) -> str:
+    """What the file is called: by its title if a program made the id, and nothing is to be left out of it."""
+    if redact or call.principal.redact or session.id.partition(":")[0] not in READERS:
+        return session.id
+    return file_stem(session.id, session.info.title)
 
 
 class VisibleSession(Session):

@@ -149,7 +149,7 @@ class SessionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A merge patch (RFC 7396): what is not named stays, null takes away."""
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET
-    """null brings the automatic title back."""
+    """null brings the agent's own title back, or the automatic one."""
     workspace: str | msgspec.UnsetType | None = msgspec.UNSET
     tags: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
     """All of them: a list is not merged."""

@@ -70,7 +70,8 @@ def test_options_are_handed_on(home: Path) -> None:
     [
         ("agents.db", "CWD/agents.db"),
         ("/srv/agents.db", "/srv/agents.db"),
-        ("sqlite:///a%20b.db?timeout=3", "sqlite:///CWD/a%20b.db?timeout=3"),
+        ("sqlite://./a%20b.db?timeout=3", "sqlite://CWD/a%20b.db?timeout=3"),
+        ("sqlite:///srv/agents.db", "sqlite:///srv/agents.db"),
         ("sqlite:////srv/agents.db", "sqlite:////srv/agents.db"),
         ("https://clew.example.com", "https://clew.example.com"),
         ("postgresql://db.example.com/agents", "postgresql://db.example.com/agents"),

@@ -325,7 +325,7 @@ def _service(settings: Settings, paths: Sequence[str]) -> Service:
 
 def _store_words(settings: Settings) -> list[str]:
     """What names the store to a process that has the file of settings, but none of our variables."""
-    from clew.backends.registry import masked_addresses
+    from clew.backends.registry import masked_addresses, whole
     from clew.cli.config import file_setting
 
     address = settings.store or os.environ.get("CLEW_STORE")
@@ -336,7 +336,7 @@ def _store_words(settings: Settings) -> list[str]:
             "the address of the store holds a password, which does not belong into the file of a service; "
             "clew config store ADDRESS keeps it where only you can read it"
         )
-    return ["--store", address if "://" in address else os.path.abspath(address)]
+    return ["--store", whole(address)]
 
 
 def _change_service(

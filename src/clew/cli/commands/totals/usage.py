@@ -40,7 +40,7 @@ READABLE: Final = 30
 @click.option("--by", type=click.Choice(get_args(UsageKey)), help="Print one line for each; by default: day")
 @click.option("--total", is_flag=True, help="Print the total only")
 @click.option("--since", type=Moment(), help="Count only what is newer: 2026-11-01, 12h, 7d")
-@click.option("--until", type=Moment(), help="Count only what is older")
+@click.option("--until", type=Moment(is_end=True), help="Count only what is older, or of this day and before")
 @click.option("--agent", help="Count only calls of this agent, such as claude-code")
 @click.option("--project", help="Count only calls in this project")
 @click.option("--model", help="Count only calls of this model")

@@ -475,6 +475,7 @@ def _key(name: str, value: bytes) -> None:
         if len(uses) != 1:
             raise InvalidError("what is known of a load is one thing")
         check_head(uses[0].state.head, "a load")
+        check_text(uses[0].state.title, "title", MAX_TITLE)
         return
     is_load = name.startswith(PREFIX)
     uses = decoded(value, list[Run]) if is_load else decoded(value, list[KeyUse])

@@ -13,9 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import quote
 
-from clew.backends.registry import masked, parse
+from clew.backends.registry import masked, parse, whole
 from clew.errors import InvalidError
 from clew.server.mcp.install.clients import WORKSPACE, Client
 
@@ -80,16 +79,9 @@ def address_of(store: str) -> str:
             f"{masked(store)} holds a password, which the settings of a client must not; "
             "clew config store ADDRESS sets it once, and clew mcp reads it there"
         )
-    scheme, path, _ = parse(store)
-    if scheme == "memory":
+    if parse(store)[0] == "memory":
         raise InvalidError("a store in memory has no sessions to search; name a file or a server")
-    if scheme not in ("sqlite", "jsonl") or os.path.isabs(path):
-        return store
-    whole = os.path.abspath(path)
-    beginning = f"{scheme}:///"
-    if not store.startswith(beginning):
-        return whole
-    return store.replace(beginning + quote(path), beginning + quote(whole), 1)
+    return whole(store)
 
 
 def is_ours(words: Sequence[object]) -> bool:

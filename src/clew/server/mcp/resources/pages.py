@@ -224,7 +224,7 @@ def _page(parts: Iterable[str]) -> str:
 
 def _replaced(text: Text) -> Iterator[str]:
     if text.redacted:
-        yield f"{many(text.redacted, 'secret')} replaced."
+        yield f"{text.secrets} replaced."
 
 
 def _time(moment: datetime) -> str:
