@@ -167,6 +167,39 @@ def test_files_that_came_with_an_import_are_restored_where_it_is_said(cli: Clew)
     assert "as it was" == (cli.home / "out" / "src" / "a").read_text()
 
 
+def test_files_that_an_agent_did_not_record_are_not_said_to_be_deleted(cli: Clew) -> None:
+    session = "0b1c2d3e-1111-4222-8333-444455556666"
+    prompts = [f"{number}b1c2d3e-aaaa-4222-8333-444455556666" for number in range(2)]
+    copies = cli.home / ".claude" / "file-history" / session
+    log = cli.home / ".claude" / "projects" / "-w" / f"{session}.jsonl"
+    copies.mkdir(parents=True)
+    log.parent.mkdir(parents=True)
+    lines: list[dict[str, object]] = []
+    for number, (uuid, names) in enumerate(zip(prompts, ["abcdefg", "g"], strict=True)):
+        content = f"Rename the button\nin step {number}"
+        line = {"type": "user", "uuid": uuid, "parentUuid": prompts[0] if number else None, "cwd": "/w"}
+        lines.append({**line, "sessionId": session, "message": {"role": "user", "content": content}})
+        tracked = {name: {"backupFileName": f"{name * 2}@v{number}"} for name in names}
+        told = {"messageId": uuid, "trackedFileBackups": tracked}
+        lines.append({"type": "file-history-snapshot", "messageId": uuid, "snapshot": told})
+        for name in names:
+            (copies / f"{name * 2}@v{number}").write_text(f"{name} {number}\n")
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli("import", str(log))
+    places = [f"claude-code:{session}@{number}" for number in range(2)]
+    done = cli("diff", *places)
+    assert f"not recorded at {places[1]}: a, b, c, d, e and 1 more\n" == done.err
+    assert ["-g 0", "+g 1"] == done.out.splitlines()[-2:]
+    assert ["M", "g"] == cli("diff", *places, "--stat").rows[-1][:2]
+    assert [["?", "a"], ["?", "b"]] == [row[:2] for row in cli("diff", *places, "--stat").rows[:2]]
+    assert f"not recorded at {places[1]}:" in cli("diff", *reversed(places)).err
+    assert {"unrecorded", "modified"} == {
+        record["status"] for record in cli("diff", *places, "--json").records
+    }
+    assert ["created"] == [row[3] for row in cli("files", f"claude-code:{session}", "a").rows]
+    assert "not recorded at this point" in cli("cat", places[1], "a", code=1).err
+
+
 def test_a_file_of_a_checkpoint_is_printed_byte_for_byte(cli: Clew, work: Path) -> None:
     with clew.open(cli.store) as store:
         s = store.session("s")

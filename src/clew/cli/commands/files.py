@@ -198,7 +198,7 @@ include_option = click.option(
 exclude_option = click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out these files too")
 
 _NAMED: Final = 5
-"""Of secrets: the rest is counted."""
+"""Paths that one line lists: the rest is counted."""
 
 
 def say_left_out(skipped: Sequence[Skipped]) -> None:
@@ -216,7 +216,10 @@ def say_left_out(skipped: Sequence[Skipped]) -> None:
             click.echo(f"left out: {one_line(one.path)} ({one.reason})", err=True)
 
 
-_SIGNS = {"added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R"}
+_SIGNS = {
+    "added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R",
+    "unrecorded": "?",
+}  # fmt: skip
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -362,8 +365,8 @@ def _text(content: bytes) -> str | None:
 @click.option("--stat", is_flag=True, help="Show only the names of files that differ")
 @click.pass_obj
 def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
-    """Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified
-    diff."""
+    """Piped with --stat: sign (`?`: one side does not record the file), path, old path, old size and size,
+    separated by tabs; without: a unified diff."""
     out = Output(settings)
     with opened(settings) as store:
         first = snapshot_of(store, a)
@@ -390,9 +393,19 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
         for one in found:
             out.row(_SIGNS[one.status], one.path, one.old_path, one.old_size, one.size)
     else:
-        out.texts(
-            _coloured(_diff_lines(found, stat=stat)) if out.is_terminal else _diff_lines(found, stat=stat)
-        )
+        lines = _diff_lines([one for one in found if one.status != "unrecorded"], stat=stat)
+        out.texts(_coloured(lines) if out.is_terminal else lines)
+        unrecorded = [one for one in found if one.status == "unrecorded"]
+        _say_unrecorded(a, [one.path for one in unrecorded if one.old_size is None])
+        _say_unrecorded(b or "", [one.path for one in unrecorded if one.old_size is not None])
+
+
+def _say_unrecorded(place: str, paths: Sequence[str]) -> None:
+    """Not what a diff is made of: on standard error."""
+    if paths:
+        named = ", ".join(one_line(path) for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+        click.echo(f"not recorded at {one_line(place)}: {named}{more}", err=True)
 
 
 def _diff_lines(found: list[FileDiff], *, stat: bool) -> Iterator[str]:
