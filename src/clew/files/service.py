@@ -321,7 +321,8 @@ class Files:
             omitted_by=snapshot,
             paths=None if paths is None else clean_paths(paths),
             on_conflict=on_conflict,
-            clears=is_whole and (place == snapshot.root or last is not None),
+            # Only what an import names is looked at: what is there of it, and was not there then, goes.
+            clears=not is_whole or place == snapshot.root or last is not None,
             force=force,
         )
 
