@@ -310,6 +310,7 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
             out.row(one.checkpoint, one.position, iso(one.at), one.verb, one.size)
         return
     from clew.cli.table import Column
+    from clew.cli.views.checkpoints import checkpoint_cells
 
     columns = (
         Column("CHECKPOINT", "yellow", flexible=True),
@@ -318,7 +319,11 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
         Column("DONE"),
         Column("SIZE", right=True),
     )
-    rows = [(v.checkpoint, v.position, ago(v.at), v.verb, size(v.size or 0)) for v in found]
+    cells = checkpoint_cells(session)
+    rows = [
+        (cells.get(v.checkpoint, v.checkpoint), v.position, ago(v.at), v.verb, size(v.size or 0))
+        for v in found
+    ]
     out.rows(columns, rows)
 
 
