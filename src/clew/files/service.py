@@ -21,7 +21,7 @@ from clew.errors import InvalidError, NotFoundError, RestoreFailedError, Snapsho
 from clew.files import journal, records
 from clew.files.browse import files_at
 from clew.files.diff.diff import diff, history
-from clew.files.diff.recorded import Recorded
+from clew.files.diff.recorded import Looked, Recorded, Recording
 from clew.files.journal import HeadMove
 from clew.files.objects.format import FOLDER, find_entry
 from clew.files.objects.store import ObjectReader, directories_of
@@ -388,7 +388,7 @@ class Files:
 
     def _tree_of(
         self, first: Snapshot, other: Snapshot | str | os.PathLike[str] | None
-    ) -> tuple[bytes, Recorded | None]:
+    ) -> tuple[bytes, Recording]:
         """The tree of a snapshot, or of a directory as it is now, and which files it says something of."""
         if other is None:
             other = Path(self._own_root(first))
@@ -398,7 +398,8 @@ class Files:
         if isinstance(other, Snapshot):
             return bytes.fromhex(other.tree), Recorded(other)
         place = check_root(other, force=True)
-        return bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree), None
+        tree = bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree)
+        return tree, Looked(place)
 
     def gc(self, *, dry_run: bool, thorough: bool, merge: bool, on_progress: OnProgress | None) -> GcReport:
         return gc(self._engine, dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress)

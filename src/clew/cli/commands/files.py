@@ -375,9 +375,10 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
     out = Output(settings)
     with opened(settings) as store:
         first = snapshot_of(store, a)
+        root = store.get_snapshot(first).root
         other: str | Path | None
         if b is None:
-            if not store.get_snapshot(first).root:
+            if not root:
                 raise click.UsageError(
                     f"the files of {a} came with an import: name a directory to compare with"
                 )
@@ -401,16 +402,18 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
         lines = _diff_lines([one for one in found if one.status != "unrecorded"], stat=stat)
         out.texts(_coloured(lines) if out.is_terminal else lines)
         unrecorded = [one for one in found if one.status == "unrecorded"]
-        _say_unrecorded(a, [one.path for one in unrecorded if one.old_size is None])
-        _say_unrecorded(b or "", [one.path for one in unrecorded if one.old_size is not None])
+        now = root if other is None else str(other) if isinstance(other, Path) else None
+        missing_there = f"left out of {now} now" if now is not None else f"not recorded at {b}"
+        _say_unrecorded(f"not recorded at {a}", [one.path for one in unrecorded if one.old_size is None])
+        _say_unrecorded(missing_there, [one.path for one in unrecorded if one.old_size is not None])
 
 
-def _say_unrecorded(place: str, paths: Sequence[str]) -> None:
+def _say_unrecorded(what: str, paths: Sequence[str]) -> None:
     """Not what a diff is made of: on standard error."""
     if paths:
         named = ", ".join(one_line(path) for path in paths[:_NAMED])
         more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
-        click.echo(f"not recorded at {one_line(place)}: {named}{more}", err=True)
+        click.echo(f"{one_line(what)}: {named}{more}", err=True)
 
 
 def _diff_lines(found: list[FileDiff], *, stat: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clew.files import records
-from clew.files.diff.recorded import Recorded
+from clew.files.diff.recorded import Recorded, Recording
 from clew.files.diff.text import unified
 from clew.files.diff.trees import (
     MOST_CANDIDATES,
@@ -75,7 +75,7 @@ def diff(
     old: bytes | None,
     new: bytes | None,
     *,
-    recorded: tuple[Recorded | None, Recorded | None] = (None, None),
+    recorded: tuple[Recording, Recording] = (None, None),
     text: bool = False,
     renames: bool = True,
     after: bytes | None = None,
@@ -83,7 +83,7 @@ def diff(
 ) -> list[FileDiff]:
     """What differs between two trees, by path; None: an empty one.
 
-    `recorded`: what the old and the new side say something of; None: of everything. A file that is missing
+    `recorded`: what the old and the new side say something of. A file that is missing
     from a side which does not record it is neither added nor removed.
 
     `text` fills in unified diffs of files up to 1 MiB. A file that came is told as renamed if one of the
@@ -107,7 +107,7 @@ def diff(
     ]
 
 
-def _is_on_record(one: Difference, old: Recorded | None, new: Recorded | None) -> bool:
+def _is_on_record(one: Difference, old: Recording, new: Recording) -> bool:
     """Whether a side on which there is nothing says that there was nothing."""
     silent = old if one.old is None else new if one.new is None else None
     return silent is None or one.path in silent

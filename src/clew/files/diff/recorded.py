@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from clew.model.files import Snapshot
 
+Recording: TypeAlias = Container[bytes] | None
+"""The paths of which a side of a comparison says whether they were there; None: all."""
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -23,8 +26,8 @@ class Recorded:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
-    def __contains__(self, path: bytes) -> bool:
-        if self._named is not None and path not in self._named:
+    def __contains__(self, path: object) -> bool:
+        if not isinstance(path, bytes) or (self._named is not None and path not in self._named):
             return False
         return path not in self._skipped and not any(path.startswith(one + b"/") for one in self._skipped)
 
@@ -40,3 +43,14 @@ class Recorded:
     @cached_property
     def _skipped(self) -> frozenset[bytes]:
         return frozenset(os.fsencode(one.path.rstrip("/")) for one in self._snapshot.skipped)
+
+
+class Looked:
+    """The paths of which a look into a directory says whether they are there: what is ignored is passed over,
+    but not gone."""
+
+    def __init__(self, place: str) -> None:
+        self._place = os.fsencode(place)
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, bytes) and not os.path.lexists(os.path.join(self._place, path))
