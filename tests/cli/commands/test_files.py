@@ -43,6 +43,9 @@ def test_diff_shows_what_changed_since(cli: Clew, work: Path) -> None:
     assert "-one" in text.splitlines()
     assert "+uno" in text.splitlines()
     assert {"modified", "removed"} == {record["status"] for record in cli("diff", id, "--json").records}
+    (work / "b.txt").write_text("two\n")
+    (work / ".gitignore").write_text("b.txt\n")
+    assert f"left out of {work} now: b.txt\n" == cli("diff", id).err
 
 
 def test_a_dry_restore_only_says_what_it_would_do(cli: Clew, work: Path) -> None:
@@ -192,6 +195,21 @@ def with_recorded_files(cli: Clew) -> list[str]:
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cli("import", str(log))
     return prompts
+
+
+def test_the_files_at_a_position_are_those_of_its_path(cli: Clew, work: Path) -> None:
+    with clew.open(cli.store) as store:
+        s = store.session("s")
+        s.append({"role": "user", "content": "x"})
+        s.checkpoint("first", files=work)
+        (work / "a.txt").write_text("left\n")
+        entry = s.append({"role": "assistant", "content": "y"})[0]
+        s.checkpoint("left", files=work)
+        s.rewind(0)
+        s.append({"role": "assistant", "content": "z"})
+    assert "one\n" == cli("cat", "s@1", "a.txt").out
+    assert "left\n" == cli("cat", f"s@{entry.id}", "a.txt").out
+    assert "no position 7" in cli("cat", "s@7", "a.txt", code=1).err
 
 
 def test_files_that_an_agent_did_not_record_are_not_said_to_be_deleted(cli: Clew) -> None:

@@ -143,18 +143,11 @@ def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
 
 
 def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
+    from clew.files.rewind import snapshot_at
+
     session, point = spot_of(store, text, whole=whole)
-    missing = f"no checkpoint of session {session.id!r} up to there has files"
-    if isinstance(point, str):
-        kept = session.get_checkpoint(point).snapshot
-        missing = f"checkpoint {point!r} of session {session.id!r} has no files"
-    else:
-        before = session.head.position if not isinstance(point, int) else point
-        found = [(c.position, c.snapshot) for c in session.checkpoints() if c.snapshot]
-        kept = max((one for one in found if one[0] <= before), default=(0, None))[1]
-    if kept is None:
-        raise SnapshotNotFoundError(None, missing)
-    return kept
+    with session._look() as (reader, row):
+        return snapshot_at(reader, row, session.head if point is None else point)
 
 
 def _print_report(out: Output, settings: Settings, report: RestoreReport) -> int:

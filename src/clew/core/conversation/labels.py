@@ -17,4 +17,9 @@ def mark_of(name: str) -> str | None:
     outside of the workspace. None: the name says something, so show it."""
     if not name.startswith(_RECORDED):
         return None
-    return "other files" if name.endswith(_OUTSIDE) else "files"
+    return "other files" if is_outside(name) else "files"
+
+
+def is_outside(name: str) -> bool:
+    """Whether a checkpoint has the files outside of the workspace that an agent recorded."""
+    return name.startswith(_RECORDED) and name.endswith(_OUTSIDE)

@@ -88,7 +88,7 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def restored(s: clew.Session, name: str, to: Path) -> dict[str, str]:
+def restored(s: clew.Session, name: str | clew.Head, to: Path) -> dict[str, str]:
     s.restore_files(name, to)
     return content(to)
 
@@ -218,6 +218,20 @@ def test_a_file_that_is_not_tracked_after_a_restart_is_unrecorded_not_deleted(
         copy.unlink()
     store.import_path(home.log.path, again=True)
     assert seen(store) == SEEN
+
+
+def test_a_file_that_is_ignored_now_is_not_said_to_be_deleted(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    s = bring(store, home.talk())
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "b").write_text("b, first")
+    (shop / ".gitignore").write_text("b\n")
+    snapshot = str(s.get_checkpoint("file-history:u1").snapshot)
+    assert [(one.status, one.path) for one in store.diff(snapshot, shop)] == [
+        ("unrecorded", "b"), ("removed", "src/a")
+    ]  # fmt: skip
 
 
 def test_files_after_a_restart_are_the_same_however_the_file_was_followed(tmp_path: Path) -> None:
@@ -372,6 +386,7 @@ def test_files_outside_of_the_workspace_have_a_checkpoint_of_their_own(
     home.snapshot_of("u1", {path: {"backupFileName": name} for path, name in paths.items()})
     s = bring(store, home)
     assert restored(s, "file-history:u1", tmp_path / "in") == {"a": "in"}
+    assert restored(s, s.head, tmp_path / "here") == {"a": "in"}
     assert restored(s, "file-history:u1:outside", tmp_path / "out") == {"etc/hosts": "out", "srv/c": "above"}
 
 
