@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import click
 
 import clew
-from clew.core.conversation.labels import mark_of
+from clew.core.log.labels import mark_of
 from clew.core.messages.shell import quoted
 from clew.core.messages.text import ACTING, picture_of
 from clew.model import Json, times

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from clew.core.conversation.labels import mark_of
+from clew.core.log.labels import mark_of
 from clew.core.messages.text import own_words, snippet
 from clew.errors import CorruptError
 from clew.exporters.agents import DEEPEST, MOST_MESSAGES, Subagents

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote as percent
 
-from clew.core.conversation.labels import mark_of
+from clew.core.log.labels import mark_of
 from clew.core.log.records import origin_of
 from clew.core.messages.text import own_words, snippet, visible, visible_line
 from clew.exporters.agents import Subagents

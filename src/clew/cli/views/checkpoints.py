@@ -5,7 +5,7 @@ from __future__ import annotations
 import clew
 from clew.cli.table import Cell
 from clew.cli.text import first_words, one_line
-from clew.core.conversation.labels import mark_of
+from clew.core.log.labels import mark_of
 from clew.core.messages.text import snippet
 from clew.core.search.outline import LONGEST
 

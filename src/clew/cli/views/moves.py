@@ -8,7 +8,7 @@ from typing import Final
 import clew
 from clew.cli.names import branch_names, entry_name
 from clew.cli.text import ago, count, one_line
-from clew.core.conversation.labels import mark_of
+from clew.core.log.labels import mark_of
 from clew.model import MoveInfo
 
 _NOUNS: Final = {

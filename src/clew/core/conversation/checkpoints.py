@@ -10,9 +10,9 @@ from blake3 import blake3
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import history
-from clew.core.conversation.labels import is_outside
 from clew.core.conversation.points import head_of, path_of, resolve, tip_at
 from clew.core.log.ids import check_id
+from clew.core.log.labels import is_outside
 from clew.core.log.records import Position, Time, decoder, json_in
 from clew.core.log.rows import NOWHERE, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json

@@ -18,11 +18,11 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.conversation.checkpoints import list_checkpoints, on_path
 from clew.core.conversation.history import removed_name
-from clew.core.conversation.labels import mark_of
 from clew.core.conversation.points import head_of, path_of, tip_before
 from clew.core.engine.engine import Engine
 from clew.core.log import checks
 from clew.core.log.ids import entry_id
+from clew.core.log.labels import mark_of
 from clew.core.log.rows import COMPACTION, MESSAGE, TRUNCATION, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import Segment, clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of
