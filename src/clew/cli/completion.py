@@ -197,11 +197,15 @@ def _places(session: clew.Session, typed: str, before: str) -> Iterator[Completi
 
     from clew.cli.names import branch_names, entry_name
     from clew.cli.text import first_words, who
+    from clew.cli.views.checkpoints import checkpoint_cells
     from clew.core.log.ids import parse_entry_id
 
+    prompts = checkpoint_cells(session)
     for checkpoint in session.checkpoints():
         if checkpoint.name.startswith(typed):
-            yield CompletionItem(before + checkpoint.name, help=f"checkpoint at {checkpoint.position}")
+            told = prompts[checkpoint.name].text[:HELP_WIDTH] if checkpoint.name in prompts else ""
+            said = f": {told}" if told else ""
+            yield CompletionItem(before + checkpoint.name, help=f"checkpoint at {checkpoint.position}{said}")
     names = branch_names(branch.id for branch in session.tree().branches)
     for entry in session.entries(last=ENTRIES, newest_first=True, damaged="skip"):
         place = parse_entry_id(entry.id)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import click
 
 import clew
+from clew.core.log.labels import mark_of
 from clew.core.messages.shell import quoted
 from clew.core.messages.text import ACTING, picture_of
 from clew.model import Json, times
@@ -275,12 +276,21 @@ def from_home(path: str) -> str:
 
 
 def short_mark(name: str) -> str:
-    """The name of a checkpoint, where there is little room: of one that a program made up, its beginning."""
+    """The name of a checkpoint, where there is little room: of one that a program made up, a mark, or the
+    beginning of its name."""
+    mark = mark_of(name)
+    if mark is not None:
+        return mark
     shown = one_line(name)
     made_up = _MADE_UP.fullmatch(shown)
     if made_up:
         return made_up[1]
     return shown if len(shown) <= LONGEST_MARK else f"{shown[: LONGEST_MARK - 1]}…"
+
+
+def mark_style(name: str) -> str:
+    """What a program set by itself is not as loud as what a person named."""
+    return "bold yellow" if mark_of(name) is None else "bright_black"
 
 
 LONGEST_MARK: Final = 24

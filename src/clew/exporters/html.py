@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from clew.core.log.labels import mark_of
 from clew.core.messages.text import own_words, snippet
 from clew.errors import CorruptError
 from clew.exporters.agents import DEEPEST, MOST_MESSAGES, Subagents
@@ -232,9 +233,8 @@ def draw_folded(kind: str, name: str, text: str, *, peek: bool = True) -> str:
 
 
 def _flag(name: str) -> str:
-    """A checkpoint. Those that a program takes before each prompt have names that say nothing to people."""
-    own = "files" if name.startswith("file-history:") else name
-    return f'<p class="flag" title="{escape_line(name)}">Checkpoint: {escape_line(own)}</p>'
+    """A checkpoint: its name, or a mark."""
+    return f'<p class="flag" title="{escape_line(name)}">Checkpoint: {escape_line(mark_of(name) or name)}</p>'
 
 
 def _turned(outline: Outline, number: int) -> str:

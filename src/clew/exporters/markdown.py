@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote as percent
 
+from clew.core.log.labels import mark_of
 from clew.core.log.records import origin_of
 from clew.core.messages.text import own_words, snippet, visible, visible_line
 from clew.exporters.agents import Subagents
@@ -391,7 +392,7 @@ class _Page:
             yield from self._block(block, turn)
             yield ""
         for name in turn.checkpoints:
-            yield f"*Checkpoint: {inline(name)}*"
+            yield f"*Checkpoint: {inline(mark_of(name) or name)}*"
             yield ""
 
     def _block(self, block: Block, turn: Turn) -> Iterator[str]:

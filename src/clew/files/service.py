@@ -21,6 +21,7 @@ from clew.errors import InvalidError, NotFoundError, RestoreFailedError, Snapsho
 from clew.files import journal, records
 from clew.files.browse import files_at
 from clew.files.diff.diff import diff, history
+from clew.files.diff.recorded import Looked, Recorded, Recording
 from clew.files.journal import HeadMove
 from clew.files.objects.format import FOLDER, find_entry
 from clew.files.objects.store import ObjectReader, directories_of
@@ -179,7 +180,8 @@ class Files:
         (name,) = clean_paths([path])
         entry = find_entry(bytes.fromhex(snapshot.tree), name, directories_of(self._objects))
         if entry is None:
-            raise NotFoundError(f"snapshot {snapshot.id} holds no file {path!r}")
+            why = "" if name in Recorded(snapshot) else "; it was not recorded at this point"
+            raise NotFoundError(f"snapshot {snapshot.id} holds no file {path!r}{why}")
         if entry.kind == FOLDER:
             raise NotFoundError(f"{path!r} is a directory in snapshot {snapshot.id}: name a file in it")
         end = entry.size if length is None else min(entry.size, start + length)
@@ -319,7 +321,8 @@ class Files:
             omitted_by=snapshot,
             paths=None if paths is None else clean_paths(paths),
             on_conflict=on_conflict,
-            clears=is_whole and (place == snapshot.root or last is not None),
+            # Only what an import names is looked at: what is there of it, and was not there then, goes.
+            clears=not is_whole or place == snapshot.root or last is not None,
             force=force,
         )
 
@@ -371,28 +374,32 @@ class Files:
         limit: int | None,
     ) -> list[FileDiff]:
         first = self._known(a)
+        tree, recorded = self._tree_of(first, b)
         return diff(
             self._objects,
             bytes.fromhex(first.tree),
-            self._tree_of(first, b),
+            tree,
+            recorded=(Recorded(first), recorded),
             text=text,
             renames=renames,
             after=None if after is None else clean_paths([after])[0],
             limit=limit,
         )
 
-    def _tree_of(self, first: Snapshot, other: Snapshot | str | os.PathLike[str] | None) -> bytes:
+    def _tree_of(
+        self, first: Snapshot, other: Snapshot | str | os.PathLike[str] | None
+    ) -> tuple[bytes, Recording]:
+        """The tree of a snapshot, or of a directory as it is now, and which files it says something of."""
         if other is None:
             other = Path(self._own_root(first))
-        if isinstance(other, Snapshot):
-            return bytes.fromhex(other.tree)
         if isinstance(other, str):
             with self._engine.read() as reader:
-                known = records.find(reader, other)
-            if known is not None:
-                return bytes.fromhex(known.tree)
+                other = records.find(reader, other) or other
+        if isinstance(other, Snapshot):
+            return bytes.fromhex(other.tree), Recorded(other)
         place = check_root(other, force=True)
-        return bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree)
+        tree = bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree)
+        return tree, Looked(place)
 
     def gc(self, *, dry_run: bool, thorough: bool, merge: bool, on_progress: OnProgress | None) -> GcReport:
         return gc(self._engine, dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress)

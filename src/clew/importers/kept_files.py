@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from clew.session import Session
     from clew.store import Store
 
+Kept: TypeAlias = str | bytes | None
+"""A file as a program kept it: where a copy lies, or its content; None: it was not there."""
 _LONGEST_NAME: Final = 255
 _MEANS_SOMETHING: Final = str.maketrans({letter: f"\\{letter}" for letter in "\\*?[]!# "})
 
@@ -102,7 +104,7 @@ class KeptFiles:
         count = sum(place is not None for place in files.values())
         if known is not None and known.snapshot is not None and _kept(known) > count:
             return _as_it_is(checkpoint, known)  # what the program has cleaned up since is still here
-        if not count:
+        if not count and not checkpoint.is_complete:
             return checkpoint
         listing = _listing(checkpoint.files)
         key = listing, count
@@ -112,18 +114,17 @@ class KeptFiles:
         state: Json = {**checkpoint.state, "kept": count, "listing": listing}
         return msgspec.structs.replace(checkpoint, state=state, snapshot=self._taken[key])
 
-    def _found(self, files: Mapping[str, str | None]) -> dict[str, str | None]:
+    def _found(self, files: Mapping[str, Kept]) -> dict[str, Kept]:
         """Without those whose copies are gone, or whose paths cannot be laid out."""
-        found: dict[str, str | None] = {}
+        found: dict[str, Kept] = {}
         for path, copy in files.items():
+            name = copy if isinstance(copy, str) else path
             if copy is not None:
-                self._asked.add(copy)
-            if not _is_path(path):
-                self._lacking[copy or path] = path
-            elif copy is None or _is_file(copy):
+                self._asked.add(name)
+            if _is_path(path) and (not isinstance(copy, str) or _is_file(copy)):
                 found[path] = copy
             else:
-                self._lacking[copy] = path
+                self._lacking[name] = path
         return found
 
 
@@ -131,7 +132,7 @@ class Bench:
     """A directory in which files are laid out, made when there are some."""
 
     def __init__(self) -> None:
-        self._laid: dict[str, str] = {}
+        self._laid: dict[str, str | bytes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -148,13 +149,15 @@ class Bench:
     def _folder(self) -> Path:
         return Path(self._directory.name)
 
-    def snapshot(self, store: Store, files: Mapping[str, str | None]) -> str:
+    def snapshot(self, store: Store, files: Mapping[str, Kept]) -> str:
         wanted = {path: copy for path, copy in files.items() if copy is not None}
         for path in [path for path, copy in self._laid.items() if wanted.get(path) != copy]:
             self._take_away(path)
         for path in wanted.keys() - self._laid.keys():
             self._put(path, wanted[path])
-        return store.snapshot(self._folder, include=_named(files), exclude=["*", *_ways(files)]).id
+        # What could not be laid out is not named: a name without a file says that the file was not there.
+        known = [path for path, copy in files.items() if copy is None or path in self._laid]
+        return store.snapshot(self._folder, include=_named(known), exclude=["*", *_ways(known)]).id
 
     def _take_away(self, path: str) -> None:
         """With the directories that are empty then: a snapshot would hold them."""
@@ -165,11 +168,14 @@ class Bench:
             for above in file.parents[: path.count("/")]:
                 above.rmdir()
 
-    def _put(self, path: str, copy: str) -> None:
+    def _put(self, path: str, copy: str | bytes) -> None:
         target = self._folder / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(copy, target, follow_symlinks=False)
+            if isinstance(copy, bytes):
+                target.write_bytes(copy)
+            else:
+                shutil.copyfile(copy, target, follow_symlinks=False)
         except OSError:
             return  # one of two paths of which one is a directory in the other, or a copy that just went
         self._laid[path] = copy
@@ -197,10 +203,17 @@ def _as_it_is(checkpoint: SourceCheckpoint, known: Checkpoint) -> SourceCheckpoi
     return msgspec.structs.replace(checkpoint, state=known.state, snapshot=known.snapshot)
 
 
-def _listing(files: Mapping[str, str | None]) -> str:
+def _listing(files: Mapping[str, Kept]) -> str:
     """Names which copies are wanted, wherever they lie."""
-    told = sorted((path, None if copy is None else os.path.basename(copy)) for path, copy in files.items())
+    told = sorted((path, _mark(copy)) for path, copy in files.items())
     return blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+
+
+def _mark(copy: Kept) -> str | None:
+    """Tells one copy of a file from another."""
+    if isinstance(copy, bytes):
+        return blake2b(copy, digest_size=16).hexdigest()
+    return None if copy is None else os.path.basename(copy)
 
 
 def _is_path(path: str) -> bool:
@@ -214,11 +227,11 @@ def _is_file(place: str) -> bool:
     return os.path.isfile(place) and not os.path.islink(place)
 
 
-def _named(files: Mapping[str, str | None]) -> list[str]:
+def _named(files: Iterable[str]) -> list[str]:
     return [f"/{path.translate(_MEANS_SOMETHING)}" for path in sorted(files)]
 
 
-def _ways(files: Mapping[str, str | None]) -> list[str]:
+def _ways(files: Collection[str]) -> list[str]:
     """Let these paths be seen, and the directories that lead to them."""
     above = {f"{folder}/" for path in files for folder in map(str, Path(path).parents) if folder != "."}
     return [f"!/{path.translate(_MEANS_SOMETHING)}" for path in [*sorted(above), *sorted(files)]]

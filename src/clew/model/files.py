@@ -26,7 +26,9 @@ KeptReason: TypeAlias = Literal[
 SnapshotKind: TypeAlias = Literal["snapshot", "checkpoint", "safety"]
 FileKind: TypeAlias = Literal["file", "link", "directory"]
 FileVerb: TypeAlias = Literal["create", "overwrite", "delete", "mode"]
-DiffStatus: TypeAlias = Literal["added", "removed", "modified", "mode", "type", "renamed"]
+DiffStatus: TypeAlias = Literal["added", "removed", "modified", "mode", "type", "renamed", "unrecorded"]
+"""`unrecorded`: one side does not say whether the file was there: it had to be skipped, it is ignored now, or
+the agent did not record it at that point, as agents record only the files that they change."""
 OnConflict: TypeAlias = Literal["keep", "overwrite", "refuse"]
 OnProgress: TypeAlias = Callable[["FileProgress"], object]
 

@@ -25,6 +25,9 @@ class OutlineItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     checkpoint."""
     snapshot: str | None = None
     """Of a checkpoint with files: the id of their snapshot."""
+    label: str | None = None
+    """Of a checkpoint that an agent set by itself, under a name that says nothing to people: the prompt at
+    which it did, on one line."""
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):

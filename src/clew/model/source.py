@@ -102,9 +102,12 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The uid of the entry that it names; None: before the first."""
     at: datetime | None = None
     state: Json = None
-    files: Mapping[str, str | None] = {}
-    """Files that the program kept: their paths below the workspace, and for each where a copy lies now;
-    None: it was not there. The state must be an object then. `clew.importers.run` makes a snapshot."""
+    files: Mapping[str, str | bytes | None] = {}
+    """Files that the program kept: their paths below the workspace, and for each its content, or as text the
+    place of a copy; None: it was not there. The state must be an object then. `clew.importers.run` makes a
+    snapshot."""
+    is_complete: bool = False
+    """Whether `files` has all files that there were: then no files is worth a snapshot too."""
     snapshot: str | None = None
     """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
     the caller who restores it says where."""

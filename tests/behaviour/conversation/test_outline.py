@@ -51,6 +51,24 @@ def test_prompts_marks_and_checkpoints_come_in_their_order(s: Session) -> None:
             assert entries[item.id].time == item.at
 
 
+def test_a_checkpoint_that_an_agent_set_has_the_prompt_as_its_label(s: Session) -> None:
+    """Its name is kept, but says nothing to people."""
+    own = "file-history:07838e68-96d0-425a-a7a1-07136acee94e"
+    s.checkpoint(own)
+    s.append(user("fix the login\n\nand the logout"))
+    s.checkpoint(own + "1")
+    s.append(assistant("done"))
+    s.checkpoint(own + ":outside")
+    s.checkpoint("plan")
+    marks = {one.text: one.label for one in s.outline().items if one.kind == "checkpoint"}
+    assert marks == {
+        own: None,
+        own + "1": "fix the login and the logout",
+        own + ":outside": "fix the login and the logout",
+        "plan": None,
+    }
+
+
 def test_an_empty_session_has_an_empty_outline(s: Session) -> None:
     """Nothing was said, so nothing is told."""
     assert s.outline().items == ()

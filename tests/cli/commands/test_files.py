@@ -43,6 +43,9 @@ def test_diff_shows_what_changed_since(cli: Clew, work: Path) -> None:
     assert "-one" in text.splitlines()
     assert "+uno" in text.splitlines()
     assert {"modified", "removed"} == {record["status"] for record in cli("diff", id, "--json").records}
+    (work / "b.txt").write_text("two\n")
+    (work / ".gitignore").write_text("b.txt\n")
+    assert f"left out of {work} now: b.txt\n" == cli("diff", id).err
 
 
 def test_a_dry_restore_only_says_what_it_would_do(cli: Clew, work: Path) -> None:
@@ -177,6 +180,90 @@ def test_files_that_came_with_an_import_are_restored_where_it_is_said(cli: Clew)
     assert "name a directory" in cli("diff", place, code=2).err
     cli("restore", place, "--to", "out", "--yes")
     assert "as it was" == (cli.home / "out" / "src" / "a").read_text()
+
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+RECORDED = "0b1c2d3e-1111-4222-8333-444455556666"
+
+
+def with_recorded_files(cli: Clew) -> list[str]:
+    """Import a session of Claude Code with two prompts, at which it recorded files; the second time, after a
+    restart, only one of them. Returns the uuids of the prompts."""
+    prompts = [f"{number}b1c2d3e-aaaa-4222-8333-444455556666" for number in range(2)]
+    copies = cli.home / ".claude" / "file-history" / RECORDED
+    log = cli.home / ".claude" / "projects" / "-w" / f"{RECORDED}.jsonl"
+    copies.mkdir(parents=True)
+    log.parent.mkdir(parents=True)
+    lines: list[dict[str, object]] = []
+    for number, (uuid, names) in enumerate(zip(prompts, ["abcdefg", "g"], strict=True)):
+        content = f"Rename the button\nin step {number}"
+        line = {"type": "user", "uuid": uuid, "parentUuid": prompts[0] if number else None, "cwd": "/w"}
+        lines.append({**line, "sessionId": RECORDED, "message": {"role": "user", "content": content}})
+        tracked = {name: {"backupFileName": f"{name * 2}@v{number}"} for name in names}
+        told = {"messageId": uuid, "trackedFileBackups": tracked}
+        lines.append({"type": "file-history-snapshot", "messageId": uuid, "snapshot": told})
+        for name in names:
+            (copies / f"{name * 2}@v{number}").write_text(f"{name} {number}\n")
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli("import", str(log))
+    return prompts
+
+
+def test_the_files_at_a_position_are_those_of_its_path(cli: Clew, work: Path) -> None:
+    with clew.open(cli.store) as store:
+        s = store.session("s")
+        s.append({"role": "user", "content": "x"})
+        s.checkpoint("first", files=work)
+        (work / "a.txt").write_text("left\n")
+        entry = s.append({"role": "assistant", "content": "y"})[0]
+        s.checkpoint("left", files=work)
+        s.rewind(0)
+        s.append({"role": "assistant", "content": "z"})
+    assert "one\n" == cli("cat", "s@1", "a.txt").out
+    assert "left\n" == cli("cat", f"s@{entry.id}", "a.txt").out
+    assert "no position 7" in cli("cat", "s@7", "a.txt", code=1).err
+
+
+def test_files_that_an_agent_did_not_record_are_not_said_to_be_deleted(cli: Clew) -> None:
+    with_recorded_files(cli)
+    places = [f"claude-code:{RECORDED}@{number}" for number in range(2)]
+    done = cli("diff", *places)
+    assert f"not recorded at {places[1]}: a, b, c, d, e and 1 more\n" == done.err
+    assert ["-g 0", "+g 1"] == done.out.splitlines()[-2:]
+    assert ["M", "g"] == cli("diff", *places, "--stat").rows[-1][:2]
+    assert [["?", "a"], ["?", "b"]] == [row[:2] for row in cli("diff", *places, "--stat").rows[:2]]
+    assert f"not recorded at {places[1]}:" in cli("diff", *reversed(places)).err
+    assert {"unrecorded", "modified"} == {
+        record["status"] for record in cli("diff", *places, "--json").records
+    }
+    assert ["created"] == [row[3] for row in cli("files", f"claude-code:{RECORDED}", "a").rows]
+    assert "not recorded at this point" in cli("cat", places[1], "a", code=1).err
+
+
+def test_checkpoints_that_an_agent_set_go_by_their_prompts_for_people_only(cli: Clew) -> None:
+    prompts = with_recorded_files(cli)
+    id = f"claude-code:{RECORDED}"
+    names = [f"file-history:{uuid}" for uuid in prompts]
+    with clew.open(cli.store) as store:
+        store.get(id).rewind(0)
+    for args, row in {
+        ("checkpoint", id): "Rename the button in step 1 ◆ files",
+        ("files", id, "g"): "Rename the button in step 0 ◆ files",
+        ("log", id): "◆ files  Rename the button in step 0",
+        ("log", "--graph", id): "◆ files  left behind  user",
+        ("show", id): "◆ files",
+        ("undo", id, "--list"): "rewind",
+    }.items():
+        seen = ESCAPE.sub("", cli.on_terminal(*args, width=120).out)
+        assert row in seen, args
+        assert "file-history" not in seen, args
+    assert names == [row[0] for row in cli("checkpoint", id).rows]
+    assert names == [record["name"] for record in cli("checkpoint", id, "--json").records]
+    assert names[:1] == [row[0] for row in cli("files", id, "g").rows]
+    assert names[0] == cli("log", id).rows[0][4]
+    for format, mark in {"markdown": "*Checkpoint: files*", "html": "Checkpoint: files"}.items():
+        assert mark in cli("export", id, "--format", format).out
+    assert names[0] in cli("export", id, "--format", "json").out
 
 
 def test_a_file_of_a_checkpoint_is_printed_byte_for_byte(cli: Clew, work: Path) -> None:

@@ -82,6 +82,47 @@ def test_files_of_a_checkpoint_are_kept_with_it_also_those_that_were_gone(
     assert s.get_checkpoint("default-u9").position == 2
 
 
+def test_files_of_a_checkpoint_are_restored_from_its_snapshot(store: clew.Store, tmp_path: Path) -> None:
+    later = json.dumps({"sessions": {"default": session()}, "fork_counters": {}})
+    kept = {
+        "default-u1": {"src/a.txt": "v1", "new.txt": None, "../out": "hostile", "logo.png": "\ufffdPNG"},
+        "default-u2": {"src/a.txt": "v2 ü", "gone.txt": None, "logo.png": "\ufffdPNG2", "state.json": later},
+        "default-u3": {"new.txt": "n"},
+        "default-u4": {},
+    }
+    one = session(Checkpoints={"default-u1": [ASK]}, FileCheckpoints=kept)
+    path = state_file(tmp_path, one)
+    for _ in range(2):
+        (problem,) = store.import_path(path, again=True).problems
+        assert "'../out'" in problem.reason
+    s = store.get("openrouter:default")
+    assert len(store.snapshots()) == 4
+    work = tmp_path / "work"
+    work.mkdir()
+    ours = {"gone.txt": "g", "logo.png": "whole", "state.json": "current", "mine": "mine"}
+    expected = {
+        "default-u1": {"src/a.txt": "v1", "logo.png": "whole"},
+        "default-u2": {"src/a.txt": "v2 ü", "logo.png": "whole"},
+        "default-u3": {"new.txt": "n"},
+        "default-u4": {},
+    }
+    left = {name: ours[name] for name in ("state.json", "mine")}
+    for name, files in expected.items():
+        for place, text in ours.items():
+            (work / place).write_text(text)
+        s.rewind(name, files=work)
+        assert {
+            str(file.relative_to(work)): file.read_text() for file in work.rglob("*") if file.is_file()
+        } == left | files, name
+    assert s.get_checkpoint("default-u1").state["damaged"] == ["logo.png"]
+    history = [version.verb for version in s.file_history("src/a.txt")]
+    assert history == ["created", "changed", "deleted"]
+    kept_at = [str(s.get_checkpoint(name).snapshot) for name in expected]
+    assert [(one.status, one.path) for one in store.diff(kept_at[1], kept_at[2])] == [
+        ("added", "new.txt"), ("removed", "src/a.txt")
+    ]  # fmt: skip
+
+
 def test_files_without_messages_belong_behind_the_turn_of_their_name(tmp_path: Path) -> None:
     one = session(messages=[ASK, AGAIN], FileCheckpoints={"default-u1": {"a": "1"}})
     read = read_one(reader, state_file(tmp_path, one))

@@ -12,6 +12,8 @@ from tests.server.page.workshop import FIRST, content, make, user, write
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+HOME = Path(__file__).parents[2] / "home" / "files"
+RECORDED = "4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21"
 Visit = Callable[..., "Page"]
 
 
@@ -172,3 +174,41 @@ def test_a_session_without_files_says_how_to_keep_them(server: Running, visit: V
     server.store.session("login").append(user("One"))
     page = visit("/s/login?panel=files")
     page.get_by_text("clew checkpoint --files DIRECTORY login NAME").wait_for()
+
+
+def test_steps_of_an_agent_go_by_their_prompts_and_what_it_did_not_record_is_not_deleted(
+    server: Running, visit: Visit
+) -> None:
+    """The agent was restarted before its last prompt, and records one file since."""
+    shop = HOME / ".claude" / "projects" / "-home-ana-shop"
+    server.store.import_path(shop / f"{RECORDED}.jsonl")
+    page = visit(f"/s/claude-code:{RECORDED}?panel=files")
+    steps = page.get_by_role("list", name="Steps with files").get_by_role("button")
+    steps.nth(3).wait_for()
+    assert [one.split("\n")[0] for one in steps.all_inner_texts()] == [
+        "Logins fail for users with capital letters in their e-mail. Find out why and fix it.",
+        "Add a lock: five wrong passwords in a row lock the account for 15 minutes.",
+        "Let Users keep the attempts; login stays a function of users, email, password.",
+        "Write a paragraph for the README about the lock.",
+    ]
+    assert all("◆" in one for one in steps.all_inner_texts())
+    page.get_by_text("3 files are recorded at one of the two points only").click()
+    page.get_by_role("listitem").get_by_text("shop/login.py").wait_for()
+    assert page.locator(".files-toggle").count() == 0
+    page.goto(page.url + "&file=shop/login.py")
+    dialog = page.get_by_role("dialog", name="shop/login.py")
+    dialog.get_by_text("Not recorded at this point.").wait_for()
+    dialog.get_by_role("button", name="Text").click()
+    dialog.get_by_text("Not recorded at this point.").wait_for()
+    dialog.get_by_role("button", name="History").click()
+    history = dialog.get_by_role("list", name="History of the file").get_by_role("button")
+    history.nth(1).wait_for()
+    assert [one.split()[:2] for one in history.all_inner_texts()] == [["+", "Logins"], ["~", "Let"]]
+    page.goto(f"{server.url}/s/claude-code:{RECORDED}?panel=branches")
+    row = page.get_by_role("treeitem").filter(has_text="Keep the signature")
+    assert row.get_by_role("img", name="files").inner_text() == "◆"
+    assert "Keep the signature as it is: make attempts optional." in row.inner_text()
+    flags = page.locator(".transcript-flag")
+    flags.first.wait_for()
+    assert set(flags.all_inner_texts()) == {"files"}
+    assert "file-history" not in page.locator("body").inner_text()

@@ -109,7 +109,7 @@ export interface ListedFile {
 
 export interface FileDiff {
   path: string;
-  status: "added" | "removed" | "modified" | "mode" | "type" | "renamed";
+  status: "added" | "removed" | "modified" | "mode" | "type" | "renamed" | "unrecorded";
   old_path: string | null;
   old_size: number | null;
   size: number | null;

@@ -240,4 +240,6 @@ export interface OutlineItem {
   at: string;
   text: string;
   snapshot?: string;
+  /** Of a checkpoint that an agent set by itself: the prompt at which it did. */
+  label?: string;
 }

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { entryId } from "../api/types";
 import { go, to } from "../app/router";
 import { current, cursor, isNarrow, showsPanel } from "../app/state";
+import { agentMark } from "../parts/checkpoints";
 import { plural } from "../parts/numbers";
 import { exact } from "../parts/time";
 import type { Family } from "./family";
@@ -116,7 +117,7 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
             hasBelow={row.hasBelow && !isFolded}
           />
           <span class="branches-text" title={titleOf(row)}>
-            {row.checkpoints.map((point) => (
+            {named(row).map((point) => (
               <span key={point.name} class="branches-checkpoint">
                 <bdi>{point.name}</bdi>
                 {point.snapshot && <span class="branches-files"> with files</span>}
@@ -124,6 +125,11 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
             ))}
             {textOf(row)}
           </span>
+          {row.checkpoints.some((point) => agentMark(point.name) !== null) && (
+            <small class="branches-recorded" title="The agent recorded files here" role="img" aria-label="files">
+              ◆
+            </small>
+          )}
           {row.heads.map((id) =>
             id === tree.session ? (
               <span key={id} class="branches-now">
@@ -198,12 +204,17 @@ function nameOf(family: Family, id: string): string {
   return title && title !== current.value?.title ? title : id;
 }
 
+/** The checkpoints of a row that have names for people. */
+function named(row: Row): Row["checkpoints"] {
+  return row.checkpoints.filter((point) => agentMark(point.name) === null);
+}
+
 const MARKS: Record<string, string> = { compaction: "Compaction", truncation: "Truncation" };
 
 function textOf(row: Row): string {
   if (row.point) return [MARKS[row.point.kind], row.point.text].filter(Boolean).join(": ");
   if (row.id === "start") return "Start";
-  if (row.checkpoints.length || row.heads.length) return "";
+  if (named(row).length || row.heads.length) return "";
   return row.entries > 1 ? plural(row.entries, "entry", "entries") : `Entry ${row.position}`;
 }
 
@@ -244,7 +255,7 @@ function parentOf(shown: readonly Shown[], index: number): number {
 type Mark = "prompt" | "checkpoint" | "compaction" | "head" | "plain";
 
 function markOf(row: Row): Mark {
-  if (row.checkpoints.length) return "checkpoint";
+  if (named(row).length) return "checkpoint";
   if (row.point) return row.point.kind in MARKS ? "compaction" : "prompt";
   return row.heads.length ? "head" : "plain";
 }

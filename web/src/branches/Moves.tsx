@@ -10,6 +10,7 @@ import { go, place, to } from "../app/router";
 import { current, mayRestore } from "../app/state";
 import { told, wordsOf } from "../app/toast";
 import { HowToAllow, Plan } from "../files/Plan";
+import { checkpointTitle } from "../parts/checkpoints";
 import { plural } from "../parts/numbers";
 import { useSlowly } from "../parts/read";
 import { asked, forkHere, readHistory, rewind, rewindHere, step, take, tried } from "./moves";
@@ -56,7 +57,7 @@ async function filesAt(id: string, point: Head, signal: AbortSignal): Promise<Fi
   if (!mayRestore.peek() && me.peek()?.kind !== "owner") return { none: "Your token may not change files." };
   try {
     const moved = await post<Moved>(at(id, "/rewind"), { to: point, files: true, dry_run: true }, { signal });
-    return { plan: moved.files ?? null, checkpoint: last.text };
+    return { plan: moved.files ?? null, checkpoint: checkpointTitle(last) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return { none: `${error.message}${error.next ? ` Next: ${error.next}` : ""}` };

@@ -7,7 +7,7 @@ import { usePages } from "../parts/read";
 import { countsOf, Diff } from "./Diff";
 import "./files.css";
 
-const SIGNS = { added: "+", removed: "−", modified: "~", mode: "~", type: "~", renamed: "→" };
+const SIGNS = { added: "+", removed: "−", modified: "~", mode: "~", type: "~", renamed: "→", unrecorded: "?" };
 const PAGE = 100;
 
 interface Props {
@@ -20,17 +20,23 @@ interface Props {
 }
 
 export function Changes({ a, b, isOpen = false, onFile }: Props): JSX.Element {
-  const { value: files, why, more } = usePages<FileDiff>("/diff", { a, b, text: true, limit: PAGE });
-  if (!files) return <p class="files-note">{why || "Comparing the files…"}</p>;
-  if (!files.length) return <p class="files-note">The files are the same.</p>;
+  const { value: found, why, more } = usePages<FileDiff>("/diff", { a, b, text: true, limit: PAGE });
+  if (!found) return <p class="files-note">{why || "Comparing the files…"}</p>;
+  const files = found.filter((one) => one.status !== "unrecorded");
+  if (!found.length) return <p class="files-note">The files are the same.</p>;
   return (
     <div class="files-changes">
       <p class="files-note">
-        {more === null ? plural(files.length, "file differs", "files differ") : `The first ${files.length} files that differ`}
+        {more !== null
+          ? `The first ${files.length} files that differ`
+          : files.length
+            ? plural(files.length, "file differs", "files differ")
+            : "No file recorded at both points differs."}
       </p>
       {files.map((file) => (
         <Change key={file.path} file={file} isOpen={isOpen && files.length <= 5} onFile={onFile} />
       ))}
+      <Unrecorded files={found.filter((one) => one.status === "unrecorded")} />
       {why && <p class="files-note">{why}</p>}
       {more && (
         <button type="button" onClick={more}>
@@ -38,6 +44,24 @@ export function Changes({ a, b, isOpen = false, onFile }: Props): JSX.Element {
         </button>
       )}
     </div>
+  );
+}
+
+/** Files that one of the two does not record: nobody knows whether they were there. */
+function Unrecorded({ files }: { files: readonly FileDiff[] }): JSX.Element | null {
+  if (!files.length) return null;
+  return (
+    <details class="files-unrecorded">
+      <summary>{plural(files.length, "file is", "files are")} recorded at one of the two points only</summary>
+      <p class="files-note">An agent records only the files that it changes, and begins anew when it restarts.</p>
+      <ul>
+        {files.map((file) => (
+          <li key={file.path}>
+            <code>{file.path}</code>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
@@ -78,6 +102,7 @@ export function Difference({ file }: { file: FileDiff }): JSX.Element {
 }
 
 function sizes(file: FileDiff): string {
+  if (file.status === "unrecorded") return file.size === null ? "Not recorded at this point." : "Not recorded at the point that it is compared with.";
   if (file.status === "mode") return "Only its mode differs: whether it can be executed.";
   if (file.status === "renamed") return "It was moved; its content is the same.";
   const size = (count: number | null) => (count === null ? "nothing" : bytes(count));

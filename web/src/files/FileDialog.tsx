@@ -6,6 +6,7 @@ import type { FileDiff, FileVersion, ListedFile } from "../api/trees";
 import type { Page } from "../api/types";
 import { Dialog } from "../app/Dialog";
 import { go, to } from "../app/router";
+import { agentMark } from "../parts/checkpoints";
 import { bytes } from "../parts/numbers";
 import { type Read, useRead, useReading } from "../parts/read";
 import { exact } from "../parts/time";
@@ -32,7 +33,8 @@ export function FileDialog({ session, steps, step, before, path, onClose }: Prop
   const difference = useReading(before && `${before} ${step.snapshot} ${path}`, (signal) => differenceOf(before!, step.snapshot, path, signal));
   const found = difference.value;
   const isKnown = before === null || found !== undefined || difference.why !== "";
-  const isGone = !!found && (found.status === "removed" || found.path !== path);
+  const isUnrecorded = found?.status === "unrecorded" && found.size === null;
+  const isGone = !!found && (found.status === "removed" || found.path !== path || isUnrecorded);
   const listed = useRead<Page<ListedFile>>(isKnown && !isGone ? `/snapshots/${part(step.snapshot)}/files` : null, { path, limit: 1 });
   const file = listed.value?.data.find((one) => one.path === path && one.url !== null);
   const name = path.slice(path.lastIndexOf("/") + 1);
@@ -61,7 +63,13 @@ export function FileDialog({ session, steps, step, before, path, onClose }: Prop
       </div>
       {tab === "changes" && <FileChange before={before} {...difference} />}
       {tab === "text" && !file && (
-        <p class="files-note">{isGone || listed.value || listed.why ? `At ${step.name} there is no such file.` : "Reading…"}</p>
+        <p class="files-note">
+          {isUnrecorded
+            ? "Not recorded at this point."
+            : isGone || listed.value || listed.why
+              ? `At ${step.name} there is no such file.`
+              : "Reading…"}
+        </p>
       )}
       {tab === "text" && file && <FileText file={file} />}
       {tab === "history" && <Versions session={session} steps={steps} path={path} />}
@@ -145,7 +153,7 @@ function Versions({ session, steps, path }: { session: string; steps: readonly S
   return (
     <ol class="files-versions" aria-label="History of the file">
       {versions.map((one) => {
-        const step = steps.find((other) => other.name === one.checkpoint && other.position === one.position);
+        const step = steps.find((other) => other.checkpoint === one.checkpoint && other.position === one.position);
         return (
           <li key={`${one.position} ${one.checkpoint}`}>
             <button
@@ -158,7 +166,7 @@ function Versions({ session, steps, path }: { session: string; steps: readonly S
               <span class={`files-sign files-${CLASSES[one.verb]}`} role="img" aria-label={one.verb}>
                 {VERBS[one.verb]}
               </span>
-              <b>{one.checkpoint}</b>
+              <b>{step?.name ?? agentMark(one.checkpoint) ?? one.checkpoint}</b>
               <small>
                 {one.verb}
                 {one.size !== null && `, ${bytes(one.size)}`}

@@ -2,11 +2,12 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { session as at } from "../api/client";
-import type { Outline } from "../api/trees";
+import type { FileDiff, Outline } from "../api/trees";
 import type { OutlineItem, Page, SessionInfo } from "../api/types";
 import { go, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { chosenPoint } from "../branches/moves";
+import { agentMark, checkpointTitle } from "../parts/checkpoints";
 import { plural } from "../parts/numbers";
 import { useRead, useSlowly } from "../parts/read";
 import { ago, exact } from "../parts/time";
@@ -18,7 +19,11 @@ import "./files.css";
 
 /** A checkpoint with files. */
 export interface Step {
+  /** What it goes by; `checkpoint` is its name. */
   name: string;
+  checkpoint: string;
+  /** The small mark of one that an agent set. */
+  mark: string | null;
   entry: string;
   position: number;
   at: string;
@@ -28,7 +33,20 @@ export interface Step {
 function stepsOf(points: readonly OutlineItem[]): Step[] {
   return points
     .filter((one) => one.kind === "checkpoint" && one.snapshot)
-    .map((one) => ({ name: one.text, entry: one.id, position: one.position, at: one.at, snapshot: one.snapshot! }));
+    .map((one) => ({
+      name: checkpointTitle(one),
+      checkpoint: one.text,
+      mark: agentMark(one.text),
+      entry: one.id,
+      position: one.position,
+      at: one.at,
+      snapshot: one.snapshot!,
+    }));
+}
+
+/** The step before one that has the files of the same place: an agent keeps those outside of the workspace apart. */
+function stepBefore(steps: readonly Step[], index: number): Step | undefined {
+  return steps.findLast((one, at) => at < index && (one.mark === "other files") === (steps[index]!.mark === "other files"));
 }
 
 export function FilePanel({ session }: { session: SessionInfo }): JSX.Element {
@@ -48,17 +66,18 @@ export function FilePanel({ session }: { session: SessionInfo }): JSX.Element {
     <>
       <ol class="files-steps" aria-label="Steps with files">
         {steps.map((one, number) => (
-          <li key={`${one.entry} ${one.name}`}>
+          <li key={`${one.entry} ${one.checkpoint}`}>
             <button
               type="button"
               ref={number === index ? shown : undefined}
               class="quiet files-step"
               aria-current={number === index ? "step" : undefined}
-              title={`Entry ${one.position}, ${exact(one.at)}`}
+              title={[one.name, `entry ${one.position}, ${exact(one.at)}`, one.mark && one.checkpoint].filter(Boolean).join("\n")}
               onClick={() => go(to.here({ step: one.snapshot, against: null, file: null }), { replace: true })}
             >
               <b>{one.name}</b>
-              {number > 0 && steps.length - number <= COUNTED && <Count a={steps[number - 1]!.snapshot} b={one.snapshot} />}
+              {steps.length - number <= COUNTED && <Count a={stepBefore(steps, number)?.snapshot ?? null} b={one.snapshot} />}
+              {one.mark && <small title="The agent recorded files here">{one.mark === "files" ? "◆" : `◆ ${one.mark}`}</small>}
               <small>{ago(one.at)}</small>
             </button>
           </li>
@@ -79,10 +98,11 @@ const shown = (step: HTMLElement | null): void => step?.scrollIntoView({ block: 
 const COUNTED = 12;
 const MOST = 100;
 
-function Count({ a, b }: { a: string; b: string }): JSX.Element | null {
-  const { value } = useRead<Page<unknown>>(a === b ? null : "/diff", { a, b, limit: MOST });
+function Count({ a, b }: { a: string | null; b: string }): JSX.Element | null {
+  const { value } = useRead<Page<FileDiff>>(a === null || a === b ? null : "/diff", { a, b, limit: MOST });
   if (!value) return null;
-  return <small>{value.cursor === null ? plural(value.data.length, "file") : `over ${MOST} files`}</small>;
+  const count = value.data.filter((one) => one.status !== "unrecorded").length;
+  return <small>{value.cursor === null ? plural(count, "file") : `over ${MOST} files`}</small>;
 }
 
 function NoSteps({ id }: { id: string }): JSX.Element {
@@ -110,7 +130,8 @@ const NOTHING = "none";
 function OneStep({ session, steps, index }: { session: SessionInfo; steps: readonly Step[]; index: number }): JSX.Element {
   const { query } = place.value;
   const step = steps[index]!;
-  const before = query.get("against") ?? steps[index - 1]?.snapshot ?? NOTHING;
+  const previous = stepBefore(steps, index);
+  const before = query.get("against") ?? previous?.snapshot ?? NOTHING;
   const [showsAll, setAll] = useState(before === NOTHING);
   const [isRestoring, setRestoring] = useState(false);
   const file = query.get("file");
@@ -138,10 +159,10 @@ function OneStep({ session, steps, index }: { session: SessionInfo; steps: reado
             since
             <select value={before} onChange={(event) => go(to.here({ step: step.snapshot, against: event.currentTarget.value }), { replace: true })}>
               {before === NOTHING && <option value={NOTHING}>choose a step</option>}
-              {steps.map((one, number) => (
-                <option key={`${one.entry} ${one.name}`} value={one.snapshot} disabled={one.snapshot === step.snapshot}>
+              {steps.map((one) => (
+                <option key={`${one.entry} ${one.checkpoint}`} value={one.snapshot} disabled={one.snapshot === step.snapshot}>
                   {one.name}
-                  {number === index - 1 ? " (the step before)" : ""}
+                  {one === previous ? " (the step before)" : ""}
                 </option>
               ))}
             </select>

@@ -5,6 +5,7 @@ import type { Entry, OutlineItem } from "../api/types";
 import { to } from "../app/router";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
+import { agentMark } from "../parts/checkpoints";
 import { bytes } from "../parts/numbers";
 import { exact, moment } from "../parts/time";
 import { BlockView } from "./Blocks";
@@ -94,10 +95,15 @@ export function Row({ reading, entry, onMenu }: Props): JSX.Element {
 }
 
 function Flag({ checkpoint }: { checkpoint: OutlineItem }): JSX.Element {
+  const mark = agentMark(checkpoint.text);
   return (
-    <p class="transcript-flag" title={`Checkpoint, ${exact(checkpoint.at)}`}>
-      Checkpoint <b>{checkpoint.text}</b>
-      {checkpoint.snapshot && " with files"}
+    <p class={`transcript-flag${mark ? " transcript-flag-small" : ""}`} title={`Checkpoint${mark ? ` ${checkpoint.text}` : ""}, ${exact(checkpoint.at)}`}>
+      {mark ?? (
+        <>
+          Checkpoint <b>{checkpoint.text}</b>
+          {checkpoint.snapshot && " with files"}
+        </>
+      )}
     </p>
   );
 }

@@ -144,18 +144,11 @@ def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
 
 
 def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
+    from clew.files.rewind import snapshot_at
+
     session, point = spot_of(store, text, whole=whole)
-    missing = f"no checkpoint of session {session.id!r} up to there has files"
-    if isinstance(point, str):
-        kept = session.get_checkpoint(point).snapshot
-        missing = f"checkpoint {point!r} of session {session.id!r} has no files"
-    else:
-        before = session.head.position if not isinstance(point, int) else point
-        found = [(c.position, c.snapshot) for c in session.checkpoints() if c.snapshot]
-        kept = max((one for one in found if one[0] <= before), default=(0, None))[1]
-    if kept is None:
-        raise SnapshotNotFoundError(None, missing)
-    return kept
+    with session._look() as (reader, row):
+        return snapshot_at(reader, row, session.head if point is None else point)
 
 
 def _print_report(out: Output, settings: Settings, report: RestoreReport) -> int:
@@ -199,7 +192,7 @@ include_option = click.option(
 exclude_option = click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out these files too")
 
 _NAMED: Final = 5
-"""Of secrets: the rest is counted."""
+"""Paths that one line lists: the rest is counted."""
 
 
 def say_left_out(skipped: Sequence[Skipped]) -> None:
@@ -217,7 +210,10 @@ def say_left_out(skipped: Sequence[Skipped]) -> None:
             click.echo(f"left out: {one_line(one.path)} ({one.reason})", err=True)
 
 
-_SIGNS = {"added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R"}
+_SIGNS = {
+    "added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R",
+    "unrecorded": "?",
+}  # fmt: skip
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -366,6 +362,7 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
             out.row(one.checkpoint, one.position, iso(one.at), one.verb, one.size)
         return
     from clew.cli.table import Column
+    from clew.cli.views.checkpoints import checkpoint_cells
 
     columns = (
         Column("CHECKPOINT", "yellow", flexible=True),
@@ -374,7 +371,11 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
         Column("DONE"),
         Column("SIZE", right=True),
     )
-    rows = [(v.checkpoint, v.position, ago(v.at), v.verb, size(v.size or 0)) for v in found]
+    cells = checkpoint_cells(session)
+    rows = [
+        (cells.get(v.checkpoint, v.checkpoint), v.position, ago(v.at), v.verb, size(v.size or 0))
+        for v in found
+    ]
     out.rows(columns, rows)
 
 
@@ -421,14 +422,15 @@ def _text(content: bytes) -> str | None:
 @click.option("--stat", is_flag=True, help="Show only the names of files that differ")
 @click.pass_obj
 def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
-    """Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified
-    diff."""
+    """Piped with --stat: sign (`?`: one side does not record the file), path, old path, old size and size,
+    separated by tabs; without: a unified diff."""
     out = Output(settings)
     with opened(settings) as store:
         first = snapshot_of(store, a)
+        root = store.get_snapshot(first).root
         other: str | Path | None
         if b is None:
-            if not store.get_snapshot(first).root:
+            if not root:
                 raise click.UsageError(
                     f"the files of {a} came with an import: name a directory to compare with"
                 )
@@ -449,9 +451,21 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
         for one in found:
             out.row(_SIGNS[one.status], one.path, one.old_path, one.old_size, one.size)
     else:
-        out.texts(
-            _coloured(_diff_lines(found, stat=stat)) if out.is_terminal else _diff_lines(found, stat=stat)
-        )
+        lines = _diff_lines([one for one in found if one.status != "unrecorded"], stat=stat)
+        out.texts(_coloured(lines) if out.is_terminal else lines)
+        unrecorded = [one for one in found if one.status == "unrecorded"]
+        now = root if other is None else str(other) if isinstance(other, Path) else None
+        missing_there = f"left out of {now} now" if now is not None else f"not recorded at {b}"
+        _say_unrecorded(f"not recorded at {a}", [one.path for one in unrecorded if one.old_size is None])
+        _say_unrecorded(missing_there, [one.path for one in unrecorded if one.old_size is not None])
+
+
+def _say_unrecorded(what: str, paths: Sequence[str]) -> None:
+    """Not what a diff is made of: on standard error."""
+    if paths:
+        named = ", ".join(one_line(path) for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+        click.echo(f"{one_line(what)}: {named}{more}", err=True)
 
 
 def _diff_lines(found: list[FileDiff], *, stat: bool) -> Iterator[str]:

@@ -13,7 +13,7 @@ from clew.cli.commands.show import entry_record
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, terminal_size
 from clew.cli.store import opened, session_of
-from clew.cli.text import first_words, iso, local, one_line, short_mark, who
+from clew.cli.text import first_words, iso, local, mark_style, one_line, short_mark, who
 from clew.core.log.ids import parse_entry_id
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _line(entry: clew.Entry, marks: Marks, width: int) -> Text:
         (f"{name:<{marks.room}}  ", "yellow"),
         (f"{when}  " if when else "", "bright_black"),
         (f"{role:<10} ", COLOURS.get(role, "")),
-        *((f"◆ {short_mark(name)}  ", "bold yellow") for name in marks.checkpoints(entry.id)),
+        *((f"◆ {short_mark(name)}  ", mark_style(name)) for name in marks.checkpoints(entry.id)),
         *((f"○ {one_line(id)}  ", "magenta") for id in marks.forks(entry.id)),
         (marks.words(entry), "bright_black" if role == "tool" else ""),
     )
@@ -198,7 +198,7 @@ def _describe(line: Text, row: Row, said: dict[str, tuple[str, str]], marks: Mar
     for id in row.heads:
         line.append(f"◀ {one_line(ids.get(id, id))}  ", HEADS[row.state])
     for name in row.checkpoints:
-        line.append(f"◆ {short_mark(name)}  ", "bold yellow")
+        line.append(f"◆ {short_mark(name)}  ", mark_style(name))
     if row.is_end:
         line.append("left behind  ", "italic bright_black")
     role, words = ("", "(empty)") if is_start else said.get(str(row.entry), ("", "…"))

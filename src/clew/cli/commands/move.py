@@ -81,6 +81,8 @@ def checkpoint_command(
 
 
 def _list_checkpoints(out: Output, session: clew.Session) -> None:
+    from clew.cli.views.checkpoints import checkpoint_cells
+
     found = session.checkpoints()
     if out.json:
         for checkpoint in found:
@@ -95,7 +97,9 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
             Column("SET", "bright_black"),
             Column("FILES", "bright_black"),
         )
-        out.rows(columns, [(c.name, c.position, ago(c.created_at), c.snapshot) for c in found])
+        cells = checkpoint_cells(session)
+        rows = [(cells.get(c.name, c.name), c.position, ago(c.created_at), c.snapshot) for c in found]
+        out.rows(columns, rows)
 
 
 @command(

@@ -8,6 +8,7 @@ from typing import Final
 import clew
 from clew.cli.names import branch_names, entry_name
 from clew.cli.text import ago, count, one_line
+from clew.core.log.labels import mark_of
 from clew.model import MoveInfo
 
 _NOUNS: Final = {
@@ -38,8 +39,8 @@ class Places:
         return self._checkpoints.get(head, [])
 
     def words(self, head: clew.Head) -> str:
-        """With the name of a checkpoint, if one stands there."""
-        named = self.checkpoints(head)
+        """With the name of a checkpoint, if one stands there that a person named."""
+        named = [name for name in self.checkpoints(head) if mark_of(name) is None]
         return f"{one_line(named[0])} ({self.name(head)})" if named else self.name(head)
 
 
@@ -69,7 +70,7 @@ def difference(before: int, after: int) -> str:
 def history_rows(moves: Sequence[MoveInfo], places: Places) -> Iterator[tuple[object, ...]]:
     """For a table: what undo or redo comes to, number, when, what, from where, to where."""
     for move in moves:
-        named = "".join(f" ◆ {one_line(name)}" for name in places.checkpoints(move.went_to))
+        named = "".join(f" ◆ {mark_of(name) or one_line(name)}" for name in places.checkpoints(move.went_to))
         yield (
             f"{move.next} ▸" if move.next else "",
             move.number,

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import clew
 from clew.cli.names import entry_name
-from clew.cli.text import Kind, clean, folded, local, one_line, pieces, plain, short_mark, who
+from clew.cli.text import Kind, clean, folded, local, mark_style, one_line, pieces, plain, short_mark, who
 from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
 from clew.exporters.changes import Line, changes_of, diff_lines, is_diff
@@ -184,7 +184,7 @@ def heading(entry: clew.Entry, view: View, *, goes_on: bool) -> Text:
 
 def _marked(line: Text, entry: clew.Entry, view: View) -> Text:
     for name in view.checkpoints.get(entry.id, ()):
-        line.append(f"  ◆ {short_mark(name)}", style="bold yellow")
+        line.append(f"  ◆ {short_mark(name)}", style=mark_style(name))
     return line
 
 

@@ -12,6 +12,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import history
 from clew.core.conversation.points import head_of, path_of, resolve, tip_at
 from clew.core.log.ids import check_id
+from clew.core.log.labels import is_outside
 from clew.core.log.records import Position, Time, decoder, json_in
 from clew.core.log.rows import NOWHERE, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json
@@ -105,13 +106,15 @@ def _anywhere(_: Head) -> bool:
 
 
 def newest_snapshot(reader: Reader, row: SessionRow) -> str | None:
-    """The snapshot of the last checkpoint with files on the path; of several at one place: the newest."""
+    """The snapshot of the last checkpoint with files on the path; of several at one place: the newest, but
+    those of files outside of the workspace come last."""
     found = [one for one in list_checkpoints(reader, row) if one.snapshot is not None]
     if not found:
         return None
     lies_there = on_path(reader, row.head)
-    places = [(one.position, one.snapshot or "") for one in found if lies_there(one.head)]
-    return max(places, default=(0, None))[1]
+    there = [one for one in found if lies_there(one.head)]
+    newest = max(there, key=lambda one: (one.position, not is_outside(one.name), one.snapshot), default=None)
+    return None if newest is None else newest.snapshot
 
 
 def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: HeadRow | None) -> None:

@@ -22,6 +22,7 @@ from clew.core.conversation.points import head_of, path_of, tip_before
 from clew.core.engine.engine import Engine
 from clew.core.log import checks
 from clew.core.log.ids import entry_id
+from clew.core.log.labels import mark_of
 from clew.core.log.rows import COMPACTION, MESSAGE, TRUNCATION, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import Segment, clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of
@@ -80,7 +81,7 @@ class Outlines:
     def read(self, reader: Reader, row: SessionRow) -> Outline:
         """The outline of the path to where a session stands."""
         items = [line.item for line in self._lines(reader, row)]
-        marks = _checkpoints(reader, row)
+        marks = [_labelled(one, items) for one in _checkpoints(reader, row)]
         if marks:
             items = sorted([*items, *marks], key=lambda one: one.position)  # stable: behind their entries
         head = head_of(reader, row.head)
@@ -241,6 +242,16 @@ def _first_words(content: dict[str, Json]) -> str:
     messages = content.get("messages")
     said = (prompt_of(one) for one in messages if isinstance(one, dict)) if isinstance(messages, list) else ()
     return next(filter(None, said), "")
+
+
+def _labelled(mark: OutlineItem, items: Sequence[OutlineItem]) -> OutlineItem:
+    """A checkpoint with the last prompt up to it, if its name says nothing. `items`: in the order of the
+    path."""
+    if mark_of(mark.text) is None:
+        return mark
+    before = items[: bisect_right(items, mark.position, key=lambda one: one.position)]
+    prompt = next((one.text for one in reversed(before) if one.kind == "prompt" and one.text), None)
+    return mark if prompt is None else msgspec.structs.replace(mark, label=prompt)
 
 
 def _checkpoints(reader: Reader, row: SessionRow) -> list[OutlineItem]:

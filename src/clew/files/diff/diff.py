@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clew.files import records
+from clew.files.diff.recorded import Recorded, Recording
 from clew.files.diff.text import unified
 from clew.files.diff.trees import (
     MOST_CANDIDATES,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 def history(
     engine: EngineLike, objects: ObjectReader, path: str, checkpoints: Sequence[Checkpoint]
 ) -> list[FileVersion]:
-    """The versions of a file, or of a link, along these checkpoints."""
+    """The versions of a file, or of a link, along these checkpoints. Those that do not record it are passed
+    over: they do not say that it was gone."""
     found: list[FileVersion] = []
     before: TreeEntry | None = None
     for checkpoint in checkpoints:
@@ -41,7 +43,10 @@ def history(
         if snapshot is None:
             continue
         tree = bytes.fromhex(snapshot.tree)
-        now = find_entry(tree, os.fsencode(path.strip("/")), directories_of(objects))
+        name = os.fsencode(path.strip("/"))
+        now = find_entry(tree, name, directories_of(objects))
+        if now is None and name not in Recorded(snapshot):
+            continue
         if now != before:
             found.append(_version(checkpoint, before, now))
         before = now
@@ -70,6 +75,7 @@ def diff(
     old: bytes | None,
     new: bytes | None,
     *,
+    recorded: tuple[Recording, Recording] = (None, None),
     text: bool = False,
     renames: bool = True,
     after: bytes | None = None,
@@ -77,12 +83,17 @@ def diff(
 ) -> list[FileDiff]:
     """What differs between two trees, by path; None: an empty one.
 
+    `recorded`: what the old and the new side say something of. A file that is missing
+    from a side which does not record it is neither added nor removed.
+
     `text` fills in unified diffs of files up to 1 MiB. A file that came is told as renamed if one of the
     same content went; or, of up to 500 on either side, a text of which half is the same. `after` and `limit`
     choose a page: only its texts are compared.
     """
     found = list(differences(old, new, objects.directory))
-    origins = _origins(objects, found) if renames else {}
+    unrecorded = {one.path for one in found if not _is_on_record(one, *recorded)}
+    known = [one for one in found if one.path not in unrecorded]
+    origins = _origins(objects, known) if renames else {}
     moved = {origin.path for origin in origins.values()}
     told = [
         one
@@ -90,7 +101,22 @@ def diff(
         if (one.status != "removed" or one.path not in moved) and (after is None or one.path > after)
     ]
     told.sort(key=lambda one: one.path)
-    return [_told(objects, one, origins.get(one.path), text) for one in told[:limit]]
+    return [
+        _unrecorded(one) if one.path in unrecorded else _told(objects, one, origins.get(one.path), text)
+        for one in told[:limit]
+    ]
+
+
+def _is_on_record(one: Difference, old: Recording, new: Recording) -> bool:
+    """Whether a side on which there is nothing says that there was nothing."""
+    silent = old if one.old is None else new if one.new is None else None
+    return silent is None or one.path in silent
+
+
+def _unrecorded(one: Difference) -> FileDiff:
+    return FileDiff(
+        path=os.fsdecode(one.path), status="unrecorded", old_size=_size(one.old), size=_size(one.new)
+    )
 
 
 def _told(objects: ObjectReader, one: Difference, origin: Difference | None, text: bool) -> FileDiff:

@@ -126,11 +126,16 @@ class _Session:
             parent = uid
 
     def _named(self) -> Iterable[SourceCheckpoint]:
+        states = {name: self._kept_files(name) for name in self._files}
+        known = _known(states.values())
         for name in [*self._checkpoints, *(name for name in self._files if name not in self._checkpoints)]:
-            state = self._kept_files(name) if name in self._files else None
+            state = states.get(name)
+            files = {} if state is None else _restorable(state, known)
             if state is not None and name not in self._checkpoints:
                 state["only_files"] = True
-            yield SourceCheckpoint(name=name, entry=self._place(name), state=state)
+            yield SourceCheckpoint(
+                name=name, entry=self._place(name), state=state, files=files, is_complete=True
+            )
 
     def _place(self, name: str) -> str | None:
         """Files may have been kept without messages: then the number in the name says behind which turn."""
@@ -155,12 +160,51 @@ class _Session:
             left_out.append(place)
             reason = f"checkpoint {name!r}: {place!r} is left out, its files are too large for one record"
             self._on_problem(Problem(path=str(self._path), line=None, reason=reason))
-        return {"files": kept, "left_out": left_out} if left_out else {"files": kept}
+        state: dict[str, Json] = {"files": kept}
+        if left_out:
+            state["left_out"] = left_out
+        damaged: list[Json] = [place for place, content in kept.items() if not _is_whole(content)]
+        if damaged:
+            state["damaged"] = damaged
+        return state
 
     def _is_own(self, place: str, content: Json) -> bool:
         if not isinstance(content, str) or place.rpartition("/")[2] != self._path.name:
             return False
         return recognises(self._path, content[:4096].encode("utf-8", "replace"))
+
+
+def _known(states: Iterable[dict[str, Json]]) -> set[str]:
+    """The files that any checkpoint has, without those that one of them left out: nobody knows when these
+    were there."""
+    kept: set[str] = set()
+    left_out: set[Json] = set()
+    for state in states:
+        kept.update(values.mapping(state["files"]))
+        left_out.update(values.items(state.get("left_out")))
+    return {place for place in kept if place not in left_out}
+
+
+def _restorable(state: dict[str, Json], known: Iterable[str]) -> dict[str, bytes | None]:
+    """What a restore writes and, as None, what it deletes. The SDK keeps whole directories: a file that only
+    other checkpoints have was not there. Damaged files are not touched."""
+    files: dict[str, bytes | None] = dict.fromkeys(known)
+    for place, content in values.mapping(state["files"]).items():
+        if not _is_whole(content):
+            files.pop(place, None)
+        elif isinstance(content, str):
+            files[place] = content.encode()
+    return files
+
+
+def _is_whole(content: Json) -> bool:
+    """Whether a file is as it was: the SDK writes U+FFFD for every byte that is not UTF-8."""
+    if not isinstance(content, str):
+        return content is None
+    try:
+        return b"\xef\xbf\xbd" not in content.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _size(content: Json) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 import clew
 from clew.core.load.load import Loading
 from clew.importers.run import TRIES
+from clew.importers.sync import Sync
 from tests.importers.hostile.forged_files import store_of
 from tests.importers.programs.claude_code.test_reader import ID, SESSION, Log
+from tests.support.rows import named
 
 WORK = "/srv/shop"
 
@@ -85,7 +88,7 @@ def content(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def restored(s: clew.Session, name: str, to: Path) -> dict[str, str]:
+def restored(s: clew.Session, name: str | clew.Head, to: Path) -> dict[str, str]:
     s.restore_files(name, to)
     return content(to)
 
@@ -126,17 +129,29 @@ def test_a_prompt_before_the_first_change_has_the_files_as_they_were(
     assert "file-history:u3" not in [checkpoint.name for checkpoint in s.checkpoints()]
 
 
-def test_a_file_that_was_not_there_is_not_in_the_snapshot(
+def test_a_file_that_was_not_there_is_deleted_by_a_restore_and_nothing_else_is(
     store: clew.Store, home: Home, tmp_path: Path
 ) -> None:
-    home.copy("cc@v2", "c, made")
+    home.copy("cc@v2", "c, made").copy("dd@v1", "d")
     home.log.user("u1")
     home.delta("u1", "c", None)
-    home.log.model("a1").user("u2")
-    home.delta("u2", "c", "cc@v2")
     s = bring(store, home)
     assert s.get_checkpoint("file-history:u1").snapshot is None
-    assert restored(s, "file-history:u2", tmp_path / "out") == {"c": "c, made"}
+    home.log.model("a1").user("u2")
+    home.snapshot("u2", c="cc@v2", d="dd@v1", deep__e=None)
+    bring(store, home)
+    out = tmp_path / "out"
+    (out / "deep" / "er").mkdir(parents=True)
+    for path in ("deep/e", "deep/f", "g"):
+        (out / path).write_text("mine")
+    s.restore_files("file-history:u2", out, on_conflict="keep")
+    assert content(out).keys() == {"c", "d", "deep/e", "deep/f", "g"}
+    report = s.restore_files("file-history:u2", out)
+    assert content(out) == {"c": "c, made", "d": "d", "deep/f": "mine", "g": "mine"}
+    assert (out / "deep" / "er").is_dir()
+    assert restored(s, "file-history:u1", out).keys() == {"d", "deep/f", "g"}
+    store.undo_restore(str(report.id), out)
+    assert (out / "deep" / "e").read_text() == "mine"
 
 
 def test_again_adds_nothing_also_when_the_copies_were_cleaned_up_since(store: clew.Store, home: Home) -> None:
@@ -150,6 +165,89 @@ def test_again_adds_nothing_also_when_the_copies_were_cleaned_up_since(store: cl
         report = store.import_path(home.log.path, dry_run=dry_run)
         assert (report.unchanged, report.problems) == (1, ())
     assert [(one.id, one.kind) for one in store.snapshots()] == before
+
+
+def restarted(home: Home) -> Home:
+    """Two turns that change `a`, then a restart that begins the list of files anew, and two more turns; `c`
+    is made in the first of them."""
+    home.copy("aa@v1", "a, first").copy("aa@v2", "a, second").copy("bb@v1", "b, first").copy("cc@v2", "c")
+    home.log.user("u1")
+    home.snapshot("u1", a="aa@v1", d=None).log.model("a1").user("u2")
+    home.snapshot("u2", a="aa@v2", d=None).log.model("a2").user("u3")
+    home.snapshot("u3").snapshot("u3", update=True, b="bb@v1", c=None).log.model("a3").user("u4")
+    home.snapshot("u4", b=None, c="cc@v2").log.model("a4")
+    return home
+
+
+def seen(store: clew.Store) -> dict[str, list[tuple[str, str]]]:
+    """What comparisons and histories say of the files, by what was asked."""
+    s = store.get(ID)
+    kept = {one.name.removeprefix("file-history:"): str(one.snapshot) for one in s.checkpoints()}
+    said: dict[str, list[tuple[str, str]]] = {
+        f"{a} {b}": [(one.status, one.path) for one in store.diff(kept[a], kept[b])]
+        for a, b in [("u1", "u2"), ("u2", "u3"), ("u3", "u2"), ("u3", "u4")]
+    }
+    said |= {path: [(one.verb, one.checkpoint[-2:]) for one in s.file_history(path)] for path in "abcd"}
+    return said
+
+
+SEEN = {
+    "u1 u2": [("modified", "a")],
+    "u2 u3": [("unrecorded", "a")],
+    "u3 u2": [("unrecorded", "a")],
+    "u3 u4": [("removed", "b"), ("added", "c")],
+    "a": [("created", "u1"), ("changed", "u2")],
+    "b": [("created", "u1"), ("deleted", "u4")],
+    "c": [("created", "u4")],
+    "d": [],
+}
+
+
+def test_a_file_that_is_not_tracked_after_a_restart_is_unrecorded_not_deleted(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    s = bring(store, restarted(home))
+    assert seen(store) == SEEN
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "a").write_text("a, third")
+    assert restored(s, "file-history:u3", shop) == {"a": "a, third", "b": "b, first"}
+    assert store.import_path(home.log.path, again=True).unchanged == 1
+    assert seen(store) == SEEN
+    for copy in home.copies.iterdir():
+        copy.unlink()
+    store.import_path(home.log.path, again=True)
+    assert seen(store) == SEEN
+
+
+def test_a_file_that_is_ignored_now_is_not_said_to_be_deleted(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    s = bring(store, home.talk())
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "b").write_text("b, first")
+    (shop / ".gitignore").write_text("b\n")
+    snapshot = str(s.get_checkpoint("file-history:u1").snapshot)
+    assert [(one.status, one.path) for one in store.diff(snapshot, shop)] == [
+        ("unrecorded", "b"), ("removed", "src/a")
+    ]  # fmt: skip
+
+
+def test_files_after_a_restart_are_the_same_however_the_file_was_followed(tmp_path: Path) -> None:
+    home = restarted(Home(tmp_path / "claude"))
+    content = home.log.path.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(content) if byte == 10]
+    ways = {"one by one": ends, "in two parts": [ends[len(ends) // 2], ends[-1]], "in a line": [ends[5] + 9]}
+    for way, cuts in ways.items():
+        with named(way), clew.open("memory:") as store:
+            home.log.path.write_bytes(b"")
+            sync = Sync(lambda writes, store=store: store, [home.log.path])
+            for start, end in pairwise([0, *cuts, len(content)]):
+                with home.log.path.open("ab") as file:
+                    file.write(content[start:end])
+                sync.some([home.log.path])
+            assert seen(store) == SEEN
 
 
 def test_a_session_that_grew_gets_what_is_new(store: clew.Store, home: Home, tmp_path: Path) -> None:
@@ -288,6 +386,7 @@ def test_files_outside_of_the_workspace_have_a_checkpoint_of_their_own(
     home.snapshot_of("u1", {path: {"backupFileName": name} for path, name in paths.items()})
     s = bring(store, home)
     assert restored(s, "file-history:u1", tmp_path / "in") == {"a": "in"}
+    assert restored(s, s.head, tmp_path / "here") == {"a": "in"}
     assert restored(s, "file-history:u1:outside", tmp_path / "out") == {"etc/hosts": "out", "srv/c": "above"}
 
 
