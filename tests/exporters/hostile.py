@@ -38,6 +38,8 @@ ATTACKS = (
     '```"><script>window.pwned=1</script>\ncode\n```',
     "```html\n<script>window.pwned=1</script>\n```",
     "| a | b |\n|---|---|\n| `x | <img src=x onerror=window.pwned=1> | y` |",
+    'A note[^1] https://evil.example/"onmouseover=window.pwned=1\n\n[^1]: <img src=x onerror=window.pwned=1>',
+    "- [x] [click](javascript:window.pwned=1) <svg onload=window.pwned=1>\n- [ ] שלום <b onclick=x>",
     ESCAPES,
     BIDI,
 )
