@@ -82,7 +82,7 @@ def conversation(store: clew.Store, id: str = "hostile") -> clew.Session:
         },
     )
     first = s.append({"role": "user", "content": f"{payload} MARK-1 abandoned"})[0]
-    s.annotate(first, label=payload)
+    s.annotate(first, label=payload, note=ALL)
     s.rewind(3)
     s.append({"role": "user", "content": "MARK-2 current"}, {payload: payload})
     s.checkpoint(payload)

@@ -131,6 +131,22 @@ def test_tools_and_thinking_are_folded_and_can_be_left_out(store: clew.Store) ->
     assert sum(tag == "details" for tag, _ in short.tags) == 6
 
 
+def test_notes_beside_an_entry_are_shown_and_facts_of_programs_are_not(store: clew.Store) -> None:
+    s = store.create("a")
+    s.append({"role": "user", "content": "Why does it fail?"}, {"role": "assistant", "content": "See 42"})
+    s.annotate(0, note="Root cause:\nno <b>profile</b>", label="login", requestId="req_1", summary=7)
+    s.annotate(1, summary="The line was found")
+    page = store.export("a", "html")
+    assert '<p class="remark"><b>Label</b> login</p>' in page
+    assert '<p class="remark"><b>Note</b> Root cause:\nno &lt;b&gt;profile&lt;/b&gt;</p>' in page
+    assert '<p class="remark"><b>Summary</b> The line was found</p>' in page
+    assert "req_1" not in page
+    text = store.export("a", "markdown")
+    assert "*Label: login*\n\n*Note:*\n\n> Root cause:" in text
+    assert "*Summary: The line was found*" in text
+    assert "req_1" not in text
+
+
 def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
     conversation(store)
     assert "<input" not in store.export("hostile", "html")
@@ -254,6 +270,8 @@ def _with_attacks(value: Any, attack: str) -> Any:
             changed[name] = attack
         elif type_name == "tuple[str, ...]":
             changed[name] = (attack,)
+        elif type_name == "tuple[tuple[str, str], ...]":
+            changed[name] = (("note", attack),)
         elif isinstance(held, msgspec.Struct):
             changed[name] = _with_attacks(held, attack)
     assert changed
