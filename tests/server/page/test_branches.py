@@ -188,6 +188,23 @@ def test_a_server_that_may_not_change_files_says_how_to_let_it(
     assert content(root) == before
 
 
+def test_a_rewind_and_its_undo_are_told_of_once_each(server: Running, visit: Visit) -> None:
+    session = server.store.session("login")
+    session.append(user("One"), assistant("1"), user("Two"), assistant("2"))
+    page = visit("/s/login?panel=tree")
+    row(page, "One").click()
+    page.get_by_text("At entry 0").wait_for()
+    page.get_by_role("button", name="Rewind to here").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rewind", exact=True).click()
+    toast(page, "Rewound to entry 0.").wait_for()
+    page.keyboard.press("u")
+    toast(page, "Undone.").wait_for()
+    session.rewind(1)  # by somebody else, so the stream has told of the moves before
+    toast(page, "The session went back by 2 entries.").wait_for()
+    words = [one.split("\n")[0] for one in page.locator(".toast").all_inner_texts()]
+    assert words == ["Rewound to entry 0.", "Undone.", "The session went back by 2 entries."]
+
+
 def test_files_of_another_machine_are_told_of_by_directory_and_command(
     allowed: Running, visit: Visit, root: Path, problems: Problems, monkeypatch: pytest.MonkeyPatch
 ) -> None:
