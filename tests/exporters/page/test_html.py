@@ -147,6 +147,13 @@ def test_notes_beside_an_entry_are_shown_and_facts_of_programs_are_not(store: cl
     assert "req_1" not in text
 
 
+def test_a_title_and_a_prompt_from_right_to_left_have_their_direction(store: clew.Store) -> None:
+    store.create("a", title="שלום").append({"role": "user", "content": "מה שלומך?"})
+    page = store.export("a", "html")
+    assert '<h1 dir="auto">שלום</h1>' in page
+    assert '<a href="#e0-0" dir="auto">מה שלומך?</a>' in page
+
+
 def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
     conversation(store)
     assert "<input" not in store.export("hostile", "html")

@@ -45,11 +45,16 @@ def escape_line(text: str) -> str:
     return html.escape(visible_line(text), quote=True)
 
 
+def direction(text: str) -> str:
+    """Return the attribute of an element whose text may be written from right to left; else nothing."""
+    return ' dir="auto"' if is_right_to_left(text) else ""
+
+
 def prose(text: str) -> str:
     """Words of a message, which are Markdown, as HTML."""
     shown = visible(text)
     if _PLAIN.fullmatch(shown):
-        return f'<p dir="auto">{shown}</p>\n' if is_right_to_left(shown) else f"<p>{shown}</p>\n"
+        return f"<p{direction(shown)}>{shown}</p>\n"
     if len(shown) > MOST_MARKDOWN:
         return _plain(shown, "it is long")
     if _cells(shown) > MOST_CELLS:
