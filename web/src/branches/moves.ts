@@ -116,7 +116,7 @@ async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "
   const changed = moved.files?.changes.filter((one) => one.kind !== "directory").length ?? 0;
   const files = moved.files ? ` ${plural(changed, "file")} changed.` : "";
   const bad = failed ? ` ${plural(failed, "file")} could not be changed: ${moved.files!.failed[0]!.path}.` : "";
-  toast(said + files + bad, { title: TITLES[back], run: () => run(back) }, failed > 0);
+  toast(said + files + bad, { title: TITLES[back], run: () => run(back) }, failed > 0, `moves of ${id}`);
   current.value = await get<SessionInfo>(at(id));
 }
 
