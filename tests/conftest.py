@@ -115,6 +115,7 @@ TABLE = {
     "tests/exporters/page/test_browser.py::test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away": "full",
     "tests/exporters/page/test_browser.py::test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away[html]": "test",
     "tests/exporters/page/test_browser.py::test_what_was_said_can_be_read_branch_by_branch": "full",
+    "tests/exporters/page/test_browser.py::test_a_wide_table_scrolls_sideways_on_a_phone_and_its_words_stay_whole": "full",
     "tests/exporters/agents/test_codex.py": "full",
     "tests/exporters/agents/test_gemini_cli.py": "full",
     "tests/exporters/agents/test_opencode.py": "full",

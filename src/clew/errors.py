@@ -313,14 +313,15 @@ class RootRefusedError(InvalidError):
     code = "root_refused"
 
     def __init__(self, root: str, reason: str) -> None:
-        super().__init__(f"{root!r} is refused: {reason}")
+        super().__init__(f"{root!r} is refused: {reason}" if root else reason)
         self.root = root
         self.reason = reason
 
 
 class RootNotNamedError(RootRefusedError):
-    """A store names a directory in which this user did not work with it on this machine. A store may come
-    from anybody, so it is neither written nor read there: name the directory in the call."""
+    """A store names a directory in which this user did not work with it on this machine, or none, as an
+    import does (`root` is empty). A store may come from anybody, so it is neither written nor read there:
+    name the directory in the call."""
 
     code = "root_not_named"
 

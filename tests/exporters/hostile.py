@@ -38,6 +38,8 @@ ATTACKS = (
     '```"><script>window.pwned=1</script>\ncode\n```',
     "```html\n<script>window.pwned=1</script>\n```",
     "| a | b |\n|---|---|\n| `x | <img src=x onerror=window.pwned=1> | y` |",
+    'A note[^1] https://evil.example/"onmouseover=window.pwned=1\n\n[^1]: <img src=x onerror=window.pwned=1>',
+    "- [x] [click](javascript:window.pwned=1) <svg onload=window.pwned=1>\n- [ ] שלום <b onclick=x>",
     ESCAPES,
     BIDI,
 )
@@ -80,7 +82,7 @@ def conversation(store: clew.Store, id: str = "hostile") -> clew.Session:
         },
     )
     first = s.append({"role": "user", "content": f"{payload} MARK-1 abandoned"})[0]
-    s.annotate(first, label=payload)
+    s.annotate(first, label=payload, note=ALL)
     s.rewind(3)
     s.append({"role": "user", "content": "MARK-2 current"}, {payload: payload})
     s.checkpoint(payload)

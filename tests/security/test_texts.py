@@ -45,6 +45,7 @@ RUNS = [
     "[a]:", "[a]: b\n", "[a](<", "` ``", "`a``b", "``|<`", "*a_", "**a ", "~~a", "<a", "<!--", "<a@",
     "<http://", "&a;", "&#x", "> ", "- ", "1. ", "# a\n", "> a\n", "a\n", " \n", "a|b\n-|-\n", "|a",
     "```\n", "~~~ a\n", "\\a](", "\\0_&](", "](http://&", "aA", "a.", "a_", "a@", "a b ", "/*", "*/", "//",
+    "[^a]", "[^a]: b\n", "[^a]: [^b]: ", "- [ ] a\n", "http://a.b ", "https://a.b)",
     "\"\"\"", "\"\\", "'\\", "{\"a\":", "-----BEGIN", "-----BEGIN PRIVATE KEY-----", "AAAA", "eyJ-",
     "eyJa.", "http://a:", "password", "password=", "_pass", "passwords_valid_", "token ", "aws ", "cookie=",
     " --password", "sk--", "<task>", "<task> ", "<system-reminder>", "<environment_details>",

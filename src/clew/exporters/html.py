@@ -18,7 +18,7 @@ from clew.exporters.blocks import Block
 from clew.exporters.facts import many
 from clew.exporters.page.calls import draw_call, draw_result, picture
 from clew.exporters.page.frame import WITHOUT_MARKS, Prompt, foot, head, link
-from clew.exporters.page.text import code_block, escape_line, prose
+from clew.exporters.page.text import code_block, escape, escape_line, prose
 from clew.exporters.pairs import paired, place_of
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Outline, Transcript, Turn
@@ -106,7 +106,7 @@ class Page:
     def turn(self, turn: Turn) -> Iterator[str]:
         """One entry; nothing, if nothing of it is to be shown."""
         blocks = [block for block in turn.blocks if block.kind not in self._hidden]
-        if not blocks and not turn.label and not turn.checkpoints:
+        if not blocks and not turn.notes and not turn.checkpoints:
             return
         anchor = f"{self._prefix}{place_of(turn)}"
         names: list[str] = [turn.speaker]
@@ -124,10 +124,10 @@ class Page:
         is_task = turn.speaker == "other" and turn.position == 0 and self._transcript.info.parent is not None
         name = "Task" if is_task else turn.name
         yield f"<h2>{name}{at}</h2>\n" if is_named else f"{at}\n"
-        if turn.label:
-            yield f'<p class="note">Label: {escape_line(turn.label)}</p>'
         for block in blocks:
             yield from self.block(block, turn)
+        for name, text in turn.notes:
+            yield f'<p class="remark"><b>{name.capitalize()}</b> {escape(text.strip())}</p>\n'
         for name in turn.checkpoints:
             yield _flag(name)
         yield "</article>\n"

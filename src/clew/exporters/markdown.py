@@ -252,7 +252,7 @@ def pieces(
                 yield _text(iter([turned]))
         segment = turn.segment
         blocks = [block for block in turn.blocks if block.kind not in hidden]
-        if blocks or turn.label or turn.checkpoints:
+        if blocks or turn.notes or turn.checkpoints:
             yield _text(page.turn(turn, blocks))
     if tools and (rest := page.agents.rest()):
         yield _text(line for info in rest for line in (page.agent(info), ""))
@@ -384,13 +384,10 @@ class _Page:
             yield f"### {turn.name} · {turn.position} · {turn.time:%Y-%m-%d %H:%M:%S}"
             yield ""
         self.speaker = turn.speaker
-        notes = [f"Label: {inline(turn.label)}"] if turn.label else []
-        for note in notes:
-            yield f"*{note}*"
-            yield ""
         for block in blocks:
             yield from self._block(block, turn)
             yield ""
+        yield from _notes(turn)
         for name in turn.checkpoints:
             yield f"*Checkpoint: {inline(mark_of(name) or name)}*"
             yield ""
@@ -471,6 +468,18 @@ def _folded(title: str, inside: Iterator[str]) -> Iterator[str]:
     yield from inside
     yield ""
     yield "</details>"
+
+
+def _notes(turn: Turn) -> Iterator[str]:
+    """What was written beside the entry: a line, or a quote if it has several."""
+    for name, text in turn.notes:
+        if "\n" in text.strip():
+            yield f"*{name.capitalize()}:*"
+            yield ""
+            yield from quote(text.strip())
+        else:
+            yield f"*{name.capitalize()}: {inline(text)}*"
+        yield ""
 
 
 def _said(block: Block, turn: Turn) -> Iterator[str]:

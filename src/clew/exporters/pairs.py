@@ -69,7 +69,7 @@ def _all(waiting: deque[_Held]) -> Iterator[Turn]:
 
 def _told(held: _Held) -> Iterator[Turn]:
     turn = held.turn
-    if held.blocks or not held.had_results or turn.label or turn.checkpoints:
+    if held.blocks or not held.had_results or turn.notes or turn.checkpoints:
         yield msgspec.structs.replace(turn, blocks=tuple(held.blocks))
 
 

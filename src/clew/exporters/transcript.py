@@ -14,6 +14,7 @@ from clew.core.log import jsonl as lines
 from clew.core.log.ids import entry_id
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REDACTED, REPLACED
 from clew.core.messages.dialects import is_human_turn, prompt_of, speaker_of, text_of
+from clew.core.messages.dialects.base import is_blank
 from clew.core.messages.text import snippet
 from clew.core.redact.markers import count_markers
 from clew.errors import CorruptError, InvalidError
@@ -134,6 +135,9 @@ def _leaves(branches: Sequence[BranchShape], index: Mapping[str, int]) -> list[t
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "system", "other", "mark"]
 
+NOTES: Final = ("label", "note", "summary")
+"""Names of annotations that are shown, in this order."""
+
 SPEAKERS: Final[Mapping[Speaker, str]] = {
     "user": "User",
     "assistant": "Assistant",
@@ -157,7 +161,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime
     speaker: Speaker
     blocks: tuple[Block, ...]
-    label: str | None
+    notes: tuple[tuple[str, str], ...]
+    """What people and agents wrote beside the entry, by name: label, note, summary."""
     checkpoints: tuple[str, ...]
     prompt: str = ""
     """What a person says in it, without what an agent put around it; empty: no person speaks."""
@@ -331,7 +336,6 @@ def turn_of(
     this entry are added."""
     message = entry.message if entry.kind != "removed" else {}
     blocks = blocks_shown(entry) if entry.kind == "message" else [_mark(entry.kind, message)]
-    label = entry.annotations.get("label")
     is_prompt = entry.kind == "message" and is_human_turn(message, NOT_HUMAN if entry.injected else 0)
     return Turn(
         id=entry.id,
@@ -340,12 +344,18 @@ def turn_of(
         time=entry.time,
         speaker=speaker_of(message, injected=entry.injected) if entry.kind == "message" else "mark",
         blocks=tuple(_with_patch(_with_tool(block, tools), entry) for block in blocks),
-        label=label if isinstance(label, str) else None,
+        notes=notes_of(entry.annotations),
         checkpoints=tuple(checkpoints),
         prompt=prompt_of(message) if is_prompt else "",
         mark="" if entry.kind == "message" else entry.kind,
         injected=entry.injected,
     )
+
+
+def notes_of(annotations: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+    """The annotations that are words for people. Others are facts that programs keep beside an entry."""
+    found = ((name, annotations.get(name)) for name in NOTES)
+    return tuple((name, text) for name, text in found if isinstance(text, str) and not is_blank(text))
 
 
 def _notes(line: lines.RecordLine) -> dict[str, Json]:

@@ -206,7 +206,7 @@ def _machine() -> bytes:
 
 # -- what is signed with it
 
-NAME_IT: Final = "name a directory (root=, of a rewind files=; clew restore --to)"
+_BY_CALL: Final = "pass it as root= (of a rewind as files=)"
 
 
 class OwnWork:
@@ -262,8 +262,13 @@ class OwnWork:
         return RootNotNamedError(
             os.fsdecode(root),
             f"the store says that {what} was made there, but not by this user, on this machine{why}"
-            "; pass it as root= (of a rewind as files=) if you mean it",
+            f"; {_BY_CALL} if you mean it",
         )
+
+
+def no_directory(snapshot: str) -> RootNotNamedError:
+    """The refusal to restore files that came with an import, which does not say where they belong."""
+    return RootNotNamedError("", f"the files of {snapshot} came with an import: name a directory; {_BY_CALL}")
 
 
 def _essence(record: Restore) -> tuple[object, ...]:

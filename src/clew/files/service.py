@@ -29,7 +29,7 @@ from clew.files.records import MOST_BYTES, SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
 from clew.files.restore.prepare import clean_paths, planned
-from clew.files.roots import NAME_IT, OwnWork, check_named, check_root
+from clew.files.roots import OwnWork, check_named, check_root, no_directory
 from clew.files.snapshot.take import SnapshotRules, SnapshotTaker
 from clew.files.snapshot.watch import Watch
 from clew.files.upkeep.gc import gc
@@ -417,7 +417,7 @@ class Files:
     def _own_root(self, snapshot: Snapshot) -> str:
         """Where a snapshot was taken, if that was by this user on this machine."""
         if not snapshot.root:
-            raise InvalidError(f"the files of {snapshot.id} came with an import: {NAME_IT}")
+            raise no_directory(snapshot.id)
         if not self._is_own(snapshot):
             raise self._own.refusal(f"snapshot {snapshot.id}", os.fsencode(snapshot.root))
         return snapshot.root

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 import clew
 from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
@@ -70,6 +73,30 @@ async def test_a_rewind_shows_what_it_leaves_behind_and_a_no_changes_nothing(scr
     await screen.press("f", "n")
     assert screen.tree
     assert 5 == screen.head()
+
+
+def test_files_of_another_machine_are_told_of_by_directory_and_command(
+    story: Clew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "auth.py").write_text("old\n")
+    with clew.open(story.store) as store:
+        session = store.get("login-bug")
+        session.checkpoint("kept", files=tmp_path / "work")
+        session.append(user("And the tests?"))
+    monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "elsewhere"))
+
+    async def steps(screen: Screen) -> None:
+        await open_tree(screen)
+        await screen.go_to("◆ kept")
+        await screen.press("r")
+        screen.shown(ConfirmDialog)
+        said = " ".join(screen.text.replace("│", " ").split())
+        assert "Clew does not know their directory here" in said
+        assert "rewind --files --root DIRECTORY" in said
+        assert "root=" not in said
+
+    browse(story, steps)
 
 
 @browsing("story")

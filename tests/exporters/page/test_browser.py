@@ -65,6 +65,26 @@ def test_s11_s12_no_script_runs_and_the_dom_is_what_we_wrote(browser: Browser, h
         assert page.locator("section").count() == 3
 
 
+def test_a_wide_table_scrolls_sideways_on_a_phone_and_its_words_stay_whole(
+    browser: Browser, tmp_path: Path
+) -> None:
+    row = "| Donaudampfschifffahrtsgesellschaft " * 6 + "|\n"
+    with clew.open("memory:") as store:
+        store.create("wide").append({"role": "assistant", "content": f"{row}{'|---' * 6}|\n{row}"})
+        store.export("wide", "html", path=tmp_path / "wide.html")
+    with Seen(browser, tmp_path / "wide.html", width=390) as seen:
+        shown = seen.page.evaluate(
+            """() => {
+              const word = document.createRange();
+              word.selectNodeContents(document.querySelector("td"));
+              const table = document.querySelector("table");
+              return [word.getClientRects().length, table.scrollWidth > table.clientWidth];
+            }"""
+        )
+        assert shown == [1, True]
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 def test_what_was_said_can_be_read_branch_by_branch(browser: Browser, hostile: Path) -> None:
     with Seen(browser, hostile, width=360) as seen:
         page = seen.page

@@ -28,11 +28,11 @@ TAGS = {
     "dt", "dd", "input", "nav", "label", "main", "section", "article", "a", "p", "div", "details", "summary",
     "b", "i", "script", "button",
     "pre", "code", "span", "img", "footer", "table", "thead", "tbody", "tr", "th", "td", "em", "strong", "ul",
-    "ol", "li", "br", "hr", "blockquote", "s", "del",
+    "ol", "li", "br", "hr", "blockquote", "s", "del", "sup",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "name", "content", "http-equiv", "class", "id", "for", "type", "checked", "href",
-    "target", "rel", "src", "alt", "title", "aria-label", "aria-hidden", "start", "hidden", "data-n",
+    "target", "rel", "src", "alt", "title", "aria-label", "aria-hidden", "start", "hidden", "data-n", "dir",
 }  # fmt: skip
 
 
@@ -105,7 +105,10 @@ def test_s12_s13_the_policy_allows_this_style_and_this_script_and_nothing_else(s
 def test_each_attack_alone_stays_text(attack: str) -> None:
     for shown in (prose(attack), f"<pre>{code(attack, 'html')}</pre>", f"<pre>{code(attack, attack)}</pre>"):
         tags = {tag for tag, _ in PageReader(shown).tags}
-        assert tags <= {"p", "a", "pre", "code", "span", "table", "thead", "tbody", "tr", "th", "td", "br"}
+        assert tags <= {
+            "p", "a", "pre", "code", "span", "table", "thead", "tbody", "tr", "th", "td", "br", "sup", "ul",
+            "ol", "li",
+        }  # fmt: skip
 
 
 def test_a_tag_in_a_text_is_shown_and_not_taken_away() -> None:
@@ -126,6 +129,29 @@ def test_tools_and_thinking_are_folded_and_can_be_left_out(store: clew.Store) ->
     assert not any("open" in attributes for tag, attributes in full.tags if tag == "details")
     short = PageReader(store.export("hostile", "html", tools=False, thinking=False))
     assert sum(tag == "details" for tag, _ in short.tags) == 6
+
+
+def test_notes_beside_an_entry_are_shown_and_facts_of_programs_are_not(store: clew.Store) -> None:
+    s = store.create("a")
+    s.append({"role": "user", "content": "Why does it fail?"}, {"role": "assistant", "content": "See 42"})
+    s.annotate(0, note="Root cause:\nno <b>profile</b>", label="login", requestId="req_1", summary=7)
+    s.annotate(1, summary="The line was found")
+    page = store.export("a", "html")
+    assert '<p class="remark"><b>Label</b> login</p>' in page
+    assert '<p class="remark"><b>Note</b> Root cause:\nno &lt;b&gt;profile&lt;/b&gt;</p>' in page
+    assert '<p class="remark"><b>Summary</b> The line was found</p>' in page
+    assert "req_1" not in page
+    text = store.export("a", "markdown")
+    assert "*Label: login*\n\n*Note:*\n\n> Root cause:" in text
+    assert "*Summary: The line was found*" in text
+    assert "req_1" not in text
+
+
+def test_a_title_and_a_prompt_from_right_to_left_have_their_direction(store: clew.Store) -> None:
+    store.create("a", title="שלום").append({"role": "user", "content": "מה שלומך?"})
+    page = store.export("a", "html")
+    assert '<h1 dir="auto">שלום</h1>' in page
+    assert '<a href="#e0-0" dir="auto">מה שלומך?</a>' in page
 
 
 def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
@@ -251,6 +277,8 @@ def _with_attacks(value: Any, attack: str) -> Any:
             changed[name] = attack
         elif type_name == "tuple[str, ...]":
             changed[name] = (attack,)
+        elif type_name == "tuple[tuple[str, str], ...]":
+            changed[name] = (("note", attack),)
         elif isinstance(held, msgspec.Struct):
             changed[name] = _with_attacks(held, attack)
     assert changed

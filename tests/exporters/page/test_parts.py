@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
-from clew.exporters.blocks import Block
+from clew.exporters.blocks import Block, Media
 from clew.exporters.changes import compared, hunk_lines
-from clew.exporters.page.calls import draw_call
+from clew.exporters.page.calls import draw_call, picture
 from clew.exporters.page.diff import MOST_LINES, diff
 from clew.exporters.page.terminal import MOST_SPANS, terminal
 from clew.exporters.page.text import MOST_CODE, code_block, numbered
 from clew.model import Json
+from tests.exporters.page.reader import PageReader
 from tests.support.rows import each_row
 
 
@@ -101,6 +103,25 @@ def _drawn(name: str, value: Json, result: str | None, **more: bool) -> str:
 def test_arguments_that_have_no_look_of_their_own_are_named() -> None:
     drawn = _drawn("Bash", {"command": "ls", "timeout": 5000, "description": "List <it>"}, "a")
     assert "timeout: 5000 · description: List &lt;it&gt;" in drawn
+
+
+@each_row(
+    ("type", "content", "name", "saved"),
+    [
+        ("application/pdf", b"%PDF-1.7 x", "report.pdf", "report.pdf"),
+        ("application/pdf", b"%PDF-1.7 x", '"><script>../../x', "script-..-..-x.pdf"),
+        ("application/pdf", b"%PDF-1.7 x", "", "document.pdf"),
+        ("application/pdf", b"<html>", "report.pdf", ""),
+        ("text/html", b"%PDF-1.7 x", "report.pdf", ""),
+    ],
+)
+def test_a_pdf_can_be_saved_and_nothing_else(type: str, content: bytes, name: str, saved: str) -> None:
+    data = base64.b64encode(content).decode()
+    page = PageReader(picture(Media(type, name, data), name))
+    links = [attributes for tag, attributes in page.tags if tag == "a"]
+    href = f"data:application/pdf;base64,{data}"
+    assert links == ([{"download": saved, "href": href}] if saved else [])
+    assert page.text.startswith(f"Save {saved} (PDF, " if saved else "Not shown: ")
 
 
 def test_a_call_without_a_result_says_so() -> None:

@@ -40,7 +40,7 @@ def test_every_route_but_the_few_that_are_named_needs_a_token(server: Running) -
         "GET /health", "GET /ready", "GET /api/v1/openapi.json", "POST /api/v1/login", "POST /api/v1/logout",
         # the page before anybody is signed in: it is the same for all, and holds nothing of a store
         "GET /", "GET /s/{id}", "GET /compare", "GET /usage", "GET /app.js", "GET /app.css",
-        "GET /later.js", "GET /licences.txt", "GET /icon.svg",
+        "GET /later.js", "GET /licences.txt", "GET /icon.svg", "GET /manifest.webmanifest",
     }  # fmt: skip
     found = set()
     with server.client(None) as client:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.server.conftest import Running
 from tests.server.page.conftest import Problems
 from tests.server.page.workshop import FIRST, assistant, content, make, user, write
@@ -184,6 +186,39 @@ def test_a_server_that_may_not_change_files_says_how_to_let_it(
     toast(page, "Rewound to entry 1.").wait_for()
     assert session.head.position == 1
     assert content(root) == before
+
+
+def test_a_rewind_and_its_undo_are_told_of_once_each(server: Running, visit: Visit) -> None:
+    session = server.store.session("login")
+    session.append(user("One"), assistant("1"), user("Two"), assistant("2"))
+    page = visit("/s/login?panel=tree")
+    row(page, "One").click()
+    page.get_by_text("At entry 0").wait_for()
+    page.get_by_role("button", name="Rewind to here").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rewind", exact=True).click()
+    toast(page, "Rewound to entry 0.").wait_for()
+    page.keyboard.press("u")
+    toast(page, "Undone.").wait_for()
+    session.rewind(1)  # by somebody else, so the stream has told of the moves before
+    toast(page, "The session went back by 2 entries.").wait_for()
+    words = [one.split("\n")[0] for one in page.locator(".toast").all_inner_texts()]
+    assert words == ["Undone.", "The session went back by 2 entries."]
+
+
+def test_files_of_another_machine_are_told_of_by_directory_and_command(
+    allowed: Running, visit: Visit, root: Path, problems: Problems, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems.may_say("403")
+    make(allowed.store, root)
+    monkeypatch.setenv("CLEW_STATE_DIR", str(root.parent / "elsewhere"))
+    page = visit("/s/login?panel=tree", of=allowed)
+    row(page, "plan").click()
+    page.get_by_text("At entry 1").wait_for()
+    page.get_by_role("button", name="Rewind to here").click()
+    dialog = page.get_by_role("dialog", name="Rewind to here")
+    dialog.get_by_text("does not know their directory here").wait_for()
+    assert "clew rewind --files --root DIRECTORY" in dialog.inner_text()
+    assert "root=" not in dialog.inner_text()
 
 
 def test_a_session_that_is_held_says_by_whom(server: Running, visit: Visit, problems: Problems) -> None:

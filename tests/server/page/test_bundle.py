@@ -68,6 +68,19 @@ def test_every_view_is_the_same_document_with_a_strict_policy(client: httpx.Clie
     assert b"onload" not in answer.content
 
 
+def test_the_page_can_be_installed_as_an_app(client: httpx.Client) -> None:
+    assert b'<link rel="manifest" href="/manifest.webmanifest">' in client.get("/").content
+    answer = client.get("/manifest.webmanifest", headers={"authorization": ""})
+    assert answer.headers["content-type"] == "application/manifest+json"
+    manifest = answer.json()
+    assert (manifest["name"], manifest["display"]) == ("Clew", "standalone")
+    assert manifest["start_url"] == manifest["scope"] == "./"
+    for icon in manifest["icons"]:
+        picture = client.get(f"/{icon['src']}")
+        assert picture.headers["content-type"] == icon["type"]
+    assert "manifest-src 'self'" in client.get("/").headers["content-security-policy"]
+
+
 def test_a_browser_keeps_the_script_until_it_changes(client: httpx.Client) -> None:
     first = client.get("/app.js")
     again = client.get("/app.js", headers={"if-none-match": first.headers["etag"]})

@@ -60,6 +60,27 @@ def test_a_branch_is_compared_with_the_present_path(server: Running, visit: Visi
     page.get_by_text("Both paths hold the same entries.").wait_for()
 
 
+def test_the_only_other_branch_is_the_second_side_from_the_beginning(server: Running, visit: Visit) -> None:
+    session = server.store.session("login")
+    session.append(user("One"), assistant("1"))
+    session.checkpoint("fork")
+    left = session.append(user("Left behind"), assistant("gone"))
+    session.rewind("fork")
+    session.append(user("Kept"), assistant("here"))
+    page = visit("/s/login?panel=tree")
+    page.get_by_role("treeitem").filter(has_text="Left behind").wait_for()
+    page.keyboard.press("d")
+    page.wait_for_url(lambda url: f"b=login&b_at={left[1].id}" in url)
+    page.locator(".compare-column").nth(1).get_by_text("gone").wait_for()
+    page.go_back()
+    page.wait_for_url(lambda url: "/s/login" in url)
+    session.rewind("fork")
+    session.append(user("Another one"))
+    page.get_by_role("treeitem").filter(has_text="Another one").wait_for()
+    page.keyboard.press("d")
+    page.get_by_text("Choose two sessions, or two branches of one.").wait_for()
+
+
 def test_a_second_session_is_chosen_from_the_list_or_in_a_dialog(server: Running, visit: Visit) -> None:
     server.store.session("login", title="The login page").append(user("One"))
     server.store.session("tides", title="Tables of tides").append(user("Two"))

@@ -104,6 +104,16 @@ export async function send(method: string, path: string, options: Options = {}):
   return answer;
 }
 
+/** What some errors mean to who reads a page: the words of the API name arguments of calls. */
+const FOR_PEOPLE: Record<string, string> = {
+  session_not_found: "There is no such session. It may be in the trash.",
+  root_not_named:
+    "These files came with an import or from another machine, so Clew does not know their directory here." +
+    " To choose one, run `clew rewind --files --root DIRECTORY` or `clew restore --to DIRECTORY` in a terminal.",
+};
+/** A next step that only a program can take. */
+const A_CALL = /; (?:store\.|pass (?:it as|move=)).*$/s;
+
 /** What an answer says is wrong. One that says "sign in" ends the sign-in of the page. */
 export async function failure(answer: Response): Promise<ApiError> {
   const problem: Partial<Problem> = await answer.json().catch(() => ({}));
@@ -111,10 +121,10 @@ export async function failure(answer: Response): Promise<ApiError> {
     signedOutBecause.value = share === null ? "Your sign-in has ended. Sign in again to go on." : "";
     me.value = null;
   }
-  const gone = problem.code === "session_not_found" ? "There is no such session. It may be in the trash." : "";
-  const text = gone || problem.detail || problem.title || `The server answered ${answer.status}.`;
+  const known = FOR_PEOPLE[problem.code ?? ""];
+  const text = known || problem.detail?.replace(A_CALL, "") || problem.title || `The server answered ${answer.status}.`;
   // What to do next is said to programs, too; who reads a page sends no requests by hand.
-  const next = problem.next?.includes("/api/v1/") ? "" : problem.next;
+  const next = known || problem.next?.includes("/api/v1/") ? "" : problem.next;
   return new ApiError(answer.status, problem.code ?? "", text, next);
 }
 

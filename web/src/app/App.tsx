@@ -31,7 +31,7 @@ export function App(): JSX.Element {
       document.removeEventListener("keydown", onKey);
     };
   }, []);
-  if (me.value === undefined) return <div class="starting" role="status" aria-label="Clew is starting" />;
+  if (me.value === undefined) return <p class="loading" role="status">Loading…</p>;
   return (
     <>
       {me.value === null ? <SignIn /> : <Frame />}

@@ -71,7 +71,7 @@ export function Panel(): JSX.Element | null {
         </button>
       </div>
       <div id="panel-content" class="panel-content" role="tabpanel" aria-labelledby={`tab-${shown.id}`} tabIndex={0}>
-        {session !== null && <shown.Content key={session.id} session={session} />}
+        {session === null ? <p class="loading" role="status">Loading…</p> : <shown.Content key={session.id} session={session} />}
       </div>
     </aside>
   );

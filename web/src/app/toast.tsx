@@ -8,16 +8,19 @@ interface Toast {
   text: string;
   isError: boolean;
   action?: { title: string; run: () => void };
+  about: string;
 }
 
 const toasts = signal<readonly Toast[]>([]);
 let next = 0;
 const SHOWN = 6000;
 
-export function toast(text: string, action?: Toast["action"], isError = false): void {
-  const one = { id: next++, text, isError, action };
+/** `about`: what the notice is about, if a newer one takes its place: its "Undo" would undo something else by then. */
+export function toast(text: string, action?: Toast["action"], isError = false, about = ""): void {
+  const one = { id: next++, text, isError, action, about };
   // Two requests that fail for one reason are one notice.
-  toasts.value = [...toasts.value.filter((other) => other.text !== text).slice(-2), one];
+  const others = toasts.value.filter((other) => other.text !== text && (about === "" || other.about !== about));
+  toasts.value = [...others.slice(-2), one];
   setTimeout(() => dismiss(one.id), isError || action ? 2 * SHOWN : SHOWN);
 }
 

@@ -8,6 +8,7 @@ import { go, place, to } from "../app/router";
 import { current, cursor, mayWrite } from "../app/state";
 import { toast, told } from "../app/toast";
 import { plural } from "../parts/numbers";
+import { START } from "../transcript/path";
 
 /** The place that is meant by "here"; null: the end of the path. */
 export const chosenPoint = computed<Head | null>(() => {
@@ -65,11 +66,26 @@ export function rewindHere(): void {
   else asked.value = { kind: "rewind", point };
 }
 
+/** The end of the path after the last move that was made here; the stream tells of that move, too. */
+let made: Promise<string | null> = Promise.resolve(null);
+
+function moving(work: Promise<Moved>): Promise<Moved> {
+  made = work.then(({ head }) => (head.position < 0 ? START : entryId(head)), () => null);
+  return work;
+}
+
+/** Whether a path ends there because of what was done on this page, which was said already. */
+export async function isOwnMove(tip: string): Promise<boolean> {
+  if ((await made) !== tip) return false;
+  made = Promise.resolve(null);
+  return true;
+}
+
 export async function rewind(point: Head, files: boolean, onConflict: string): Promise<void> {
   const shown = changeable();
   if (!shown) return;
   const body = files ? { to: point, files: true, on_conflict: onConflict } : { to: point };
-  const moved = await post<Moved>(at(shown.id, "/rewind"), body);
+  const moved = await moving(post<Moved>(at(shown.id, "/rewind"), body));
   await moveDone(shown.id, moved, `Rewound to entry ${point.position}.`);
 }
 
@@ -85,7 +101,7 @@ export async function step(what: "undo" | "redo"): Promise<void> {
 export async function take(what: "undo" | "redo"): Promise<void> {
   const shown = changeable();
   if (!shown) return;
-  const moved = await post<Moved>(at(shown.id, `/${what}`));
+  const moved = await moving(post<Moved>(at(shown.id, `/${what}`)));
   await moveDone(shown.id, moved, what === "undo" ? "Undone." : "Done again.", what === "undo" ? "redo" : "undo");
 }
 
@@ -100,7 +116,7 @@ async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "
   const changed = moved.files?.changes.filter((one) => one.kind !== "directory").length ?? 0;
   const files = moved.files ? ` ${plural(changed, "file")} changed.` : "";
   const bad = failed ? ` ${plural(failed, "file")} could not be changed: ${moved.files!.failed[0]!.path}.` : "";
-  toast(said + files + bad, { title: TITLES[back], run: () => run(back) }, failed > 0);
+  toast(said + files + bad, { title: TITLES[back], run: () => run(back) }, failed > 0, `moves of ${id}`);
   current.value = await get<SessionInfo>(at(id));
 }
 

@@ -10,6 +10,7 @@ import { Changes } from "../files/Changes";
 import { plural } from "../parts/numbers";
 import { useRead } from "../parts/read";
 import "./compare.css";
+import { useOnlyOther } from "./other";
 import { Common, Side } from "./Path";
 import { Picker } from "./Picker";
 
@@ -31,6 +32,8 @@ export function Compare(): JSX.Element {
   const { value: found, why } = useRead<Comparison>(isChosen ? "/compare" : null, { ...chosen });
   useEffect(() => void (document.title = "Compare · Clew"), []);
   const set = (changes: Partial<Chosen>) => go(to.compare({ ...chosen, ...changes }));
+  const isOpen = chosen.a !== "" && chosen.a_at === "" && chosen.b === "";
+  useOnlyOther(chosen.a, isOpen, (end) => go(to.compare({ a: chosen.a, b: chosen.a, b_at: end }), { replace: true }));
   const swap = () => go(to.compare({ a: chosen.b, a_at: chosen.b_at, b: chosen.a, b_at: chosen.a_at }));
   useCommands(() => [
     { id: "swap", title: "Swap the two sides", group: "Branches", keys: ["x"], run: swap },

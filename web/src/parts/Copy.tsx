@@ -20,8 +20,9 @@ export async function copy(text: string): Promise<void> {
 const SHOWN = 2000;
 
 interface Props {
-  text: string;
-  /** What is copied: "Copy the command". */
+  /** What is copied; a function is asked when the button is pressed. */
+  text: string | (() => string);
+  /** The name of the button: "Copy the command". */
   name: string;
   /** Stands beside the icon; without it only the icon is seen. */
   children?: string;
@@ -42,7 +43,7 @@ export function CopyButton({ text, name, children, class: classes = "quiet" }: P
       class={`copy ${classes}`}
       aria-label={isDone ? "Copied" : name}
       title={name}
-      onClick={() => void copy(text).then(() => setDone(true), told)}
+      onClick={() => void copy(typeof text === "string" ? text : text()).then(() => setDone(true), told)}
     >
       {isDone ? <CheckIcon /> : <CopyIcon />}
       {children && <span>{isDone ? "Copied" : children}</span>}

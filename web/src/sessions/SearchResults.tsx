@@ -25,6 +25,7 @@ export function SearchResults({ list, words }: { list: SessionList | null; words
       <p class="unseen" role="status">
         {now && !isSearching.value ? `${plural(now.hits.length, "hit")} in ${plural(groups.length, "session")}` : ""}
       </p>
+      {now === null && isSearching.value && <p class="loading">Searching…</p>}
       {names.length > 0 && (
         <div class="sessions-names">
           {names.map((row) => (

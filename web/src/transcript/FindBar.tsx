@@ -39,6 +39,7 @@ export function FindBar({ finder, onClose }: { finder: Finder; onClose: () => vo
       <input
         ref={field}
         id="find"
+        dir="auto"
         type="search"
         aria-label="Find in this session"
         placeholder="Find in this session, tool output too"

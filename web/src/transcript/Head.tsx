@@ -12,7 +12,7 @@ export function Head({ reading, onFind }: { reading: Reading; onFind: () => void
   return (
     <header class="transcript-head">
       <div class="transcript-title">
-        <h1>{session?.title ?? session?.preview ?? reading.id}</h1>
+        <h1 dir="auto">{session?.title ?? session?.preview ?? reading.id}</h1>
         <small>
           {facts}
           {session && (

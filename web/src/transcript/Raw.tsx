@@ -11,7 +11,7 @@ interface Props {
 }
 
 export function Raw({ session: id, entry, onClose }: Props): JSX.Element {
-  const [text, setText] = useState("…");
+  const [text, setText] = useState("Loading…");
   useEffect(() => {
     const over = new AbortController();
     send("GET", session(id, `/entries/${encodeURIComponent(entry.id)}`), { query: { view: "raw" }, signal: over.signal })

@@ -5,6 +5,7 @@ import type { Block, Entry, OutlineItem, SessionInfo } from "../api/types";
 import { current, cursor, showsThinking, showsTools } from "../app/state";
 import { toast, told } from "../app/toast";
 import { go, to } from "../app/router";
+import { isOwnMove } from "../branches/moves";
 import { AGAIN, PAGE, Path, pageOf, positionOf, START, type Moved } from "./path";
 import { Scroller } from "./Scroller";
 import { lastSeen, see } from "./seen";
@@ -73,7 +74,7 @@ export class Reading {
     this.path = new Path(id, at, {
       onChange: (pages) => this.onChange(pages),
       onAdded: (entries) => this.onAdded(entries),
-      onMoved: (moved) => this.onMoved(moved),
+      onMoved: (moved) => void this.onMoved(moved),
     });
     this.subagents = new Subagents(id);
     this.scroller = new Scroller((range) => this.path.look(range.first, range.last));
@@ -243,10 +244,11 @@ export class Reading {
     }, ANNOUNCED_EVERY);
   }
 
-  private onMoved({ from, left }: Moved): void {
+  private async onMoved({ from, left }: Moved): Promise<void> {
+    const { tip } = this.path;
     this.fresh.value = 0;
     void this.readOutline(true);
-    if (left <= 0) return;
+    if (left <= 0 || (await isOwnMove(tip))) return;
     const text = `The session went back by ${left} ${left === 1 ? "entry" : "entries"}.`;
     const action = { title: "Show what was left", run: () => go(to.session(this.id, { at: from })) };
     toast(text, from === null || isShare() ? undefined : action);

@@ -9,6 +9,7 @@ import { agentMark } from "../parts/checkpoints";
 import { bytes } from "../parts/numbers";
 import { exact, moment } from "../parts/time";
 import { BlockView } from "./Blocks";
+import { Notes } from "./Notes";
 import { Raw } from "./Raw";
 import { voice, type Reading } from "./Reading";
 
@@ -88,6 +89,7 @@ export function Row({ reading, entry, onMenu }: Props): JSX.Element {
             {entry.redacted} {entry.redacted === 1 ? "secret was" : "secrets were"} replaced before this was stored.
           </p>
         )}
+        <Notes entry={entry} />
         {reading.checkpoints.value.get(position)?.map((one) => <Flag key={one.text} checkpoint={one} />)}
       </div>
     </article>

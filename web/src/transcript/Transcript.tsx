@@ -24,7 +24,12 @@ export function Transcript({ id, at }: { id: string; at: string | null }): JSX.E
   const isFinding = useSignal(false);
   const menu = useSignal<{ entry: Entry; button: HTMLElement } | null>(null);
   useEffect(() => {
-    reading.start(place.peek().hash).catch((error: Error) => {
+    const { hash } = place.peek();
+    const arrive = () => {
+      const position = positionOf(hash);
+      if (position !== null && reading.path.get(position)?.id === hash) finder.visit(position);
+    };
+    reading.start(hash).then(arrive, (error: Error) => {
       reading.problem.value = error.message;
       told(error);
     });
@@ -33,7 +38,8 @@ export function Transcript({ id, at }: { id: string; at: string | null }): JSX.E
       unseen.value = 0;
     };
   }, []);
-  useHash(reading);
+  useHash(reading, finder);
+  useSignalEffect(() => finder.mark());
   useUnseen(reading);
   useTranscriptCommands(reading, finder, isFinding);
   const closeFind = () => {
@@ -163,7 +169,7 @@ function Foot({ reading }: { reading: Reading }): JSX.Element {
   const { path } = reading;
   void reading.scroller.version.value; // the path may be empty no more
   const status = path.status.value ?? current.value?.status ?? "";
-  const said = reading.at === null ? STATES[status] : undefined;
+  const said = !reading.isReady.value ? "Loading…" : reading.at === null ? STATES[status] : undefined;
   return (
     <p class={`transcript-foot transcript-is-${status}`}>
       {reading.problem.value || (reading.isReady.value && path.length === 0 ? "Nothing was said yet." : said)}
@@ -182,7 +188,7 @@ function Pill({ reading }: { reading: Reading }): JSX.Element | null {
 }
 
 /** The entry after `#`: at the start it is opened with it, later it is gone to. */
-function useHash(reading: Reading): void {
+function useHash(reading: Reading, finder: Finder): void {
   const known = useRef(place.peek().hash);
   useSignalEffect(() => {
     const { hash } = place.value;
@@ -191,7 +197,10 @@ function useHash(reading: Reading): void {
     const position = positionOf(hash);
     if (position === null) return;
     const entry = reading.path.get(position);
-    if (entry ? entry.id === hash : position < reading.path.length) reading.goTo(position);
+    if (entry ? entry.id === hash : position < reading.path.length) {
+      reading.goTo(position);
+      finder.visit(position);
+    }
     else toast("This entry is on another branch.", { title: "Show it", run: () => go(to.session(reading.id, { at: hash }, hash)) });
   });
 }

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { get, isShare, session } from "../api/client";
 import type { EntryPage, Hit, Page } from "../api/types";
+import { place } from "../app/router";
 import type { Reading } from "./Reading";
 
 /** Hits that are fetched: whoever goes through them one by one does not need more. */
@@ -105,12 +106,27 @@ export class Finder {
     this.reading.goToHit(hit.position, hit.in_tool);
   }
 
+  /** What is typed here; else what the search in all sessions looks for: it opened this transcript. */
+  private words(): string[] {
+    return wordsOf(this.text.value || (place.value.query.get("q") ?? ""));
+  }
+
+  /** Unfold what holds the words of a hit that was opened by its address, and bring them into view. */
+  visit(position: number): void {
+    const words = this.words().map((word) => word.toLowerCase());
+    if (!words.length) return;
+    this.going = position;
+    const blocks = this.reading.path.get(position)?.blocks ?? [];
+    const isInTool = blocks.some((one) => one.kind !== "text" && words.some((word) => one.text?.toLowerCase().includes(word)));
+    this.reading.goToHit(position, isInTool);
+  }
+
   /** Mark the words in what is drawn, without touching it. */
   mark(): void {
     const registry = CSS.highlights;
     if (!registry) return;
     registry.delete("clew-find");
-    const words = wordsOf(this.text.value);
+    const words = this.words();
     const feed = document.getElementById("transcript");
     if (!words.length || !feed) return;
     const pattern = new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|"), "giu");

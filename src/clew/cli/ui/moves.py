@@ -186,7 +186,10 @@ def file_plan(session: clew.Session, place: clew.Head) -> RestoreReport | str | 
     except SnapshotNotFoundError:
         return None
     except RootNotNamedError:
-        return "those that were kept came from elsewhere. clew rewind --files --root DIRECTORY restores them."
+        return (
+            "these came with an import or from another machine, so Clew does not know their directory here."
+            " Name it: clew rewind --files --root DIRECTORY ID PLACE"
+        )
     except (ClewError, OSError) as exc:
         return described(exc)
 

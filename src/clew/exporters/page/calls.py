@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Final
 
 import msgspec
@@ -33,6 +33,8 @@ _DRAWN: Final = frozenset(
     }
 )  # fmt: skip
 """Arguments that are drawn in a way of their own where they are."""
+PDF: Final = "application/pdf"
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
 _LONG: Final = 200
 """Letters of an argument that fit a line."""
 
@@ -242,21 +244,27 @@ def _time(seconds: float) -> str:
 
 
 def picture(media: Media, name: str) -> str:
-    """An image, if it is one that can only be an image; else that there is something."""
-    data = _checked(media)
+    """An image, if it is one that can only be an image; a PDF as a link that saves it; else that there is
+    something."""
+    data = _checked(media, RASTER)
     if data is not None:
         return f'<p class="img"><img src="data:{media.type};base64,{data}" alt="{escape_line(name)}"></p>\n'
     size = "" if media.size is None else f", {media.size:,} bytes"
+    if (data := _checked(media, {PDF}, b"%PDF-")) is not None:
+        file = f"{_UNSAFE.sub('-', name.removesuffix('.pdf'))[:80].strip('-.') or 'document'}.pdf"
+        link = f'<a download="{file}" href="data:{PDF};base64,{data}">Save {file}</a>'
+        return f'<p class="note">{link} (PDF{size})</p>\n'
     return (
         f'<p class="note">Not shown: {escape_line(media.type or "a file")} ({escape_line(name)}{size})</p>\n'
     )
 
 
-def _checked(media: Media) -> str | None:
-    """The data of an image, checked and encoded again."""
-    if media.type not in RASTER or media.data is None:
+def _checked(media: Media, types: Set[str], start: bytes = b"") -> str | None:
+    """The data of an image or a document, if it is of one of these types, checked and encoded again."""
+    if media.type not in types or media.data is None:
         return None
     try:
-        return base64.b64encode(base64.b64decode(media.data, validate=True)).decode()
+        content = base64.b64decode(media.data, validate=True)
     except ValueError:  # also of letters that base64 does not have
         return None
+    return base64.b64encode(content).decode() if content.startswith(start) else None

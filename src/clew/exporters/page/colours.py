@@ -51,81 +51,83 @@ class _Language(NamedTuple):
     words: frozenset[str] = frozenset()
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+WORD_LISTS: Final = {
+    "c": (
+        "break case char class const continue default do double else enum extern false float for goto if int"
+        " long namespace new null nullptr private protected public return short signed sizeof static struct"
+        " switch this throw true try catch typedef union unsigned using virtual void volatile while auto bool"
+        " operator template"
+    ),
+    "python": (
+        "and as assert async await break case class continue def del elif else except False finally for from"
+        " global if import in is lambda match None nonlocal not or pass raise return self True try while with"
+        " yield"
+    ),
+    "script": (
+        "as async await break case catch class const continue debugger default delete do else enum export"
+        " extends false finally for from function if implements import in instanceof interface let new null"
+        " of private public readonly return static super switch this throw true try type typeof undefined var"
+        " void while yield"
+    ),
+    "shell": (
+        "case do done elif else esac exit export fi for function if in local return select set shift then"
+        " unset until while echo cd source"
+    ),
+    "go": (
+        "break case chan const continue default defer else fallthrough false for func go goto if import"
+        " interface map nil package range return select struct switch true type var"
+    ),
+    "rust": (
+        "as async await break const continue crate dyn else enum extern false fn for if impl in let loop"
+        " match mod move mut pub ref return self Self static struct super trait true type unsafe use where"
+        " while"
+    ),
+    "java": (
+        "abstract boolean byte extends final finally fun implements import in instanceof interface"
+        " internal is let native object open override package record sealed string super synchronized throws"
+        " val var when yield func guard nil self init extension protocol"
+    ),
+    "ruby": (
+        "alias and begin break case class def do else elsif end ensure false for if in module next nil not or"
+        " redo rescue retry return self super then true undef unless until when while yield require"
+    ),
+    "sql": (
+        "add all alter and as asc begin between by case check column commit constraint create cross default"
+        " delete desc distinct drop else end exists foreign from full group having in index inner insert into"
+        " is join key left like limit not null offset on or order outer primary references returning right"
+        " rollback select set table then union unique update using values view when where with"
+    ),
+    "constants": "true false null yes no on off True False None",
+}
+"""Words of the languages, separated by spaces. `java` has what its relatives say besides those of `c`."""
 
-
-_C_WORDS: Final = (
-    "break case char class const continue default do double else enum extern false float for goto if int"
-    " long namespace new null nullptr private protected public return short signed sizeof static struct"
-    " switch this throw true try catch typedef union unsigned using virtual void volatile while auto bool"
-    " operator template"
-)
-_PYTHON: Final = _words(
-    "and as assert async await break case class continue def del elif else except False finally for from"
-    " global if import in is lambda match None nonlocal not or pass raise return self True try while with"
-    " yield"
-)
-_SCRIPT: Final = _words(
-    "as async await break case catch class const continue debugger default delete do else enum export"
-    " extends false finally for from function if implements import in instanceof interface let new null of"
-    " private public readonly return static super switch this throw true try type typeof undefined var"
-    " void while yield"
-)
-_SHELL: Final = _words(
-    "case do done elif else esac exit export fi for function if in local return select set shift then"
-    " unset until while echo cd source"
-)
-_GO: Final = _words(
-    "break case chan const continue default defer else fallthrough false for func go goto if import"
-    " interface map nil package range return select struct switch true type var"
-)
-_RUST: Final = _words(
-    "as async await break const continue crate dyn else enum extern false fn for if impl in let loop"
-    " match mod move mut pub ref return self Self static struct super trait true type unsafe use where"
-    " while"
-)
-_JAVA: Final = _words(
-    f"{_C_WORDS} abstract boolean byte extends final finally fun implements import in instanceof interface"
-    "internal is let native object open override package record sealed string super synchronized throws"
-    " val var when yield func guard nil self init extension protocol"
-)
-_RUBY: Final = _words(
-    "alias and begin break case class def do else elsif end ensure false for if in module next nil not or"
-    " redo rescue retry return self super then true undef unless until when while yield require"
-)
-_SQL: Final = _words(
-    "add all alter and as asc begin between by case check column commit constraint create cross default"
-    " delete desc distinct drop else end exists foreign from full group having in index inner insert into"
-    " is join key left like limit not null offset on or order outer primary references returning right"
-    " rollback select set table then union unique update using values view when where with"
-)
-_CONSTANTS: Final = _words("true false null yes no on off True False None")
+_WORDS: Final = {name: frozenset(words.split()) for name, words in WORD_LISTS.items()}
 
 _FAMILIES: Final = {
-    "python py python3": _Language(_parts(_HASH, _texts(_TRIPLE, _DOUBLE, _SINGLE), _NUMBER, _WORD), _PYTHON),
-    "bash sh shell zsh": _Language(_parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _SHELL),
-    "ruby rb perl pl r": _Language(_parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _RUBY),
+    "python py python3": _Language(
+        _parts(_HASH, _texts(_TRIPLE, _DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["python"]
+    ),
+    "bash sh shell zsh": _Language(_parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["shell"]),
+    "ruby rb perl pl r": _Language(_parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["ruby"]),
     "yaml yml toml ini cfg conf dockerfile docker make makefile": _Language(
-        _parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _CONSTANTS
+        _parts(_HASH, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["constants"]
     ),
     "javascript js jsx typescript ts tsx": _Language(
-        _parts(_SLASHES, _texts(_DOUBLE, _SINGLE, _BACK), _NUMBER, _WORD), _SCRIPT
+        _parts(_SLASHES, _texts(_DOUBLE, _SINGLE, _BACK), _NUMBER, _WORD), _WORDS["script"]
     ),
-    "c h cpp c++ cc hpp": _Language(
-        _parts(_SLASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _words(_C_WORDS)
-    ),
+    "c h cpp c++ cc hpp": _Language(_parts(_SLASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["c"]),
     "java kotlin kt scala csharp cs c# swift php dart": _Language(
-        _parts(_SLASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _JAVA
+        _parts(_SLASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _WORDS["c"] | _WORDS["java"]
     ),
-    "go golang": _Language(_parts(_SLASHES, _texts(_DOUBLE, _BACK), _NUMBER, _WORD), _GO),
-    "rust rs": _Language(_parts(_SLASHES, _texts(_DOUBLE), _NUMBER, _WORD), _RUST),
+    "go golang": _Language(_parts(_SLASHES, _texts(_DOUBLE, _BACK), _NUMBER, _WORD), _WORDS["go"]),
+    "rust rs": _Language(_parts(_SLASHES, _texts(_DOUBLE), _NUMBER, _WORD), _WORDS["rust"]),
     "css scss less": _Language(_parts(_STARS, _texts(_DOUBLE, _SINGLE), _NUMBER)),
     "sql": _Language(
-        _parts(_DASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD), _SQL | {word.upper() for word in _SQL}
+        _parts(_DASHES, _texts(_DOUBLE, _SINGLE), _NUMBER, _WORD),
+        _WORDS["sql"] | {word.upper() for word in _WORDS["sql"]},
     ),
     "json jsonc json5": _Language(
-        _parts(rf"(?P<t>{_DOUBLE}(?=\s{{0,8}}:))|(?P<s>{_DOUBLE})", _NUMBER, _WORD), _CONSTANTS
+        _parts(rf"(?P<t>{_DOUBLE}(?=\s{{0,8}}:))|(?P<s>{_DOUBLE})", _NUMBER, _WORD), _WORDS["constants"]
     ),
     "html xml svg": _Language(
         _parts(r"(?P<c><!--(?>(?:[^-]|-(?!->))*)(?:-->)?)", r"(?P<t></?[A-Za-z][\w:-]*+)", _texts(_DOUBLE))

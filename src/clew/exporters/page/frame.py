@@ -14,7 +14,7 @@ from clew.core.log.records import origin_of
 from clew.core.messages.text import snippet
 from clew.exporters.agents import Subagents
 from clew.exporters.facts import facts, secrets_in
-from clew.exporters.page.text import escape, escape_line
+from clew.exporters.page.text import direction, escape, escape_line
 from clew.exporters.transcript import Outline, Transcript
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def head(transcript: Transcript, *, agents: Subagents, links: Mapping[str, str])
     yield f"<title>{title}</title>\n<style>{looks}</style>\n</head>\n<body>\n<header>\n"
     if above := [escape_line(text) for text in (info.agent, info.project) if text]:
         yield f'<p class="who">{" · ".join(above)}</p>\n'
-    yield f"<h1>{title}</h1>\n"
+    yield f"<h1{direction(title)}>{title}</h1>\n"
     yield from _parent(info, links)
     tags = "".join(f'<span class="tag">{escape_line(tag)}</span> ' for tag in info.tags)
     shown = "".join(f"<span>{escape_line(fact)}</span> " for fact in facts(transcript, agents))
@@ -173,7 +173,8 @@ def foot(transcript: Transcript, prompts: Sequence[Prompt]) -> Iterator[str]:
     yield '<nav id="prompts" aria-label="Prompts"><h2>Prompts</h2><ol>\n'
     for prompt in prompts:
         words = escape_line(snippet(prompt.text.translate(WITHOUT_MARKS), MOST_OF_A_PROMPT))
-        yield f'<li class="s{prompt.segment}"><a href="#{prompt.anchor}">{words or "…"}</a></li>\n'
+        entry = f'<a href="#{prompt.anchor}"{direction(words)}>{words or "…"}</a>'
+        yield f'<li class="s{prompt.segment}">{entry}</li>\n'
     yield "</ol></nav>\n<footer>"
     if transcript.redactor is not None:
         yield f"{secrets_in(transcript.redactor.report())} replaced. "

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 
 from clew.core.messages.text import visible, visible_line
 from clew.exporters.page.colours import CLASSES, coloured
+from clew.exporters.page.dialect import DIRECTED, NOTES, TASK, extend, is_right_to_left
 
 MOST_MARKDOWN: Final = 200_000
 MOST_CODE: Final = 40_000
@@ -24,14 +25,15 @@ MOST_CODE: Final = 40_000
 MOST_CELLS: Final = 50_000
 """Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
 
-_PLAIN: Final = re.compile(r"[^\W\d_](?>(?:[^\W_]|[,.;:?!'\"()/%]| (?! ))*)(?<! )")
+_PLAIN: Final = re.compile(r"[^\W\d_](?>(?:[^\W_]|[,.;?!'\"()/%]|:(?!//)| (?! ))*)(?<! )")
 """One line that means the same in Markdown, as most of what people type. It holds nothing to be escaped."""
 _TAGS: Final = {
     "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
-    "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+    "span", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
-_CLASSES: Final = {"span": set(CLASSES)}
+_CLASSES: Final = {"span": {*CLASSES, TASK}, "li": {TASK}, "ol": {NOTES}}
+_DIRECTIONS: Final = {tag: {"dir": {"auto"}} for tag in DIRECTED}
 
 
 def escape(text: str) -> str:
@@ -43,11 +45,16 @@ def escape_line(text: str) -> str:
     return html.escape(visible_line(text), quote=True)
 
 
+def direction(text: str) -> str:
+    """Return the attribute of an element whose text may be written from right to left; else nothing."""
+    return ' dir="auto"' if is_right_to_left(text) else ""
+
+
 def prose(text: str) -> str:
     """Words of a message, which are Markdown, as HTML."""
     shown = visible(text)
     if _PLAIN.fullmatch(shown):
-        return f"<p>{shown}</p>\n"
+        return f"<p{direction(shown)}>{shown}</p>\n"
     if len(shown) > MOST_MARKDOWN:
         return _plain(shown, "it is long")
     if _cells(shown) > MOST_CELLS:
@@ -61,6 +68,7 @@ def prose(text: str) -> str:
         page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
+        tag_attribute_values=_DIRECTIONS,
         allowed_classes=_CLASSES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
@@ -114,6 +122,7 @@ def _markdown() -> MarkdownIt:
     # A picture from elsewhere would tell its server who reads this. What is left is a link.
     parser.disable(["image"])
     parser.core.ruler.push("lower_headings", _lower_headings)
+    extend(parser)
     return parser
 
 

@@ -20,6 +20,7 @@ routes = Routes(prefix="")
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:;"
+    " manifest-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script';"
     " trusted-types clew"
 )
@@ -28,6 +29,7 @@ SCRIPT: Final = "text/javascript; charset=utf-8"
 STYLE: Final = "text/css; charset=utf-8"
 TEXT: Final = "text/plain; charset=utf-8"
 PICTURE: Final = "image/svg+xml"
+MANIFEST: Final = "application/manifest+json"
 
 
 @routes.get("/", scope=None, private=True, media_type=HTML)
@@ -82,6 +84,12 @@ async def licences(call: Call) -> Answer:
 async def icon(call: Call) -> Answer:
     """The sign of the page in tabs."""
     return _own(_read("icon.svg"))
+
+
+@routes.get("/manifest.webmanifest", scope=None, private=True, media_type=MANIFEST)
+async def manifest(call: Call) -> Answer:
+    """What a browser needs to install the page as an app. Its addresses are beside its own."""
+    return _own(_read("manifest.webmanifest"))
 
 
 def _document(call: Call) -> Answer:

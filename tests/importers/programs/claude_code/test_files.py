@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 import clew
+from clew.cli.app import described
+from clew.cli.ui.moves import file_lines, file_plan
 from clew.core.load.load import Loading
+from clew.errors import RootNotNamedError
 from clew.importers.run import TRIES
 from clew.importers.sync import Sync
 from tests.importers.hostile.forged_files import store_of
@@ -352,8 +355,14 @@ def test_a_restore_without_a_place_is_refused_and_touches_nothing(
         lambda: s.rewind("file-history:u1", files=True),
         lambda: store.restore(str(s.get_checkpoint("file-history:u1").snapshot)),
     ):
-        with pytest.raises(clew.InvalidError, match="name a directory"):
+        with pytest.raises(RootNotNamedError, match="name a directory") as refused:
             attempt()
+        assert "root=" not in described(refused.value)
+    shown = " ".join(
+        line.plain for line in file_lines(file_plan(s, s.get_checkpoint("file-history:u1").head))
+    )
+    assert "clew rewind --files --root DIRECTORY" in shown
+    assert "root=" not in shown
     assert list(here.iterdir()) == []
     assert s.info.messages == 4
 
