@@ -575,6 +575,8 @@ class Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
 
         The checkpoints on the way there, and the variables, are copied: they are its own from now on.
+        Title, workspace, tags, metadata, model and expiry are those of this session; the star (the tag
+        `starred`) is not inherited, and neither are aliases, events, usage and the list of undos.
         Without an id it is called `<this id>#fork-<n>`. It starts pending, with its own runs and usage.
         """
         from clew.core.conversation.fork import fork

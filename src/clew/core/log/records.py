@@ -104,6 +104,8 @@ COPY: Final = "copy:"
 """And of those that name the session of which a copy was written for an agent."""
 AGENT: Final = "agent"
 """The metadata that name the program, or the framework, that writes the session."""
+STARRED: Final = "starred"
+"""The tag of the sessions that a user starred: a fork does not inherit it."""
 FRAMEWORK: Final = "framework"
 """The metadata that the adapters set."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
 from clew.core.conversation import moves
+from clew.core.log.records import STARRED
 from clew.errors import InvalidError, InvalidQueryError
 from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
 from clew.server.access.principal import bound
@@ -238,7 +239,10 @@ def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """
 
     def work(session: Session) -> SessionInfo:
-        return session.fork(body.id, at=call.point(session, body.at)).info
+        made = session.fork(body.id, at=call.point(session, body.at))
+        if STARRED in call.principal.tags:  # without it the caller would not see its own fork
+            made.update(tags=[*made.info.tags, STARRED])
+        return made.info
 
     return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
 
