@@ -235,7 +235,8 @@ def clear(call: Call, id: str) -> Answer:
 def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """Make a session that shares every entry up to a point; it costs the same however many these are.
 
-    Checkpoints on the way there, and variables, are copied. `If-Match` as for an append.
+    Checkpoints on the way there, variables and settings are copied; aliases and the star (the tag `starred`)
+    are not. `If-Match` as for an append.
     """
 
     def work(session: Session) -> SessionInfo:
