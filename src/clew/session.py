@@ -600,8 +600,9 @@ class Session:
     ) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
 
-        The variables and the checkpoints are copied: they are its own from now on. It starts pending, with
-        its own runs and usage.
+        The checkpoints and the variables are copied: they are its own from now on. Title, workspace, tags,
+        metadata, model and expiry are those of this session; the star (the tag `starred`) is not inherited,
+        and neither are aliases, events, usage and the list of undos. It starts pending, with its own runs.
 
         Args:
             id: What it is called; default: `<this id>#fork-<n>`.

@@ -14,18 +14,6 @@ MAP = ROOT / "CONTRIBUTING.md"
 SOURCE = ROOT / "src" / "clew"
 TOPS = (SOURCE, SOURCE.parent, ROOT)
 
-MOST_ENTRIES = 16
-
-
-def entries(folder: Path) -> list[str]:
-    """What one sees in it: not what tools leave there, nor the mark that the package has types."""
-    return sorted(
-        path.name
-        for path in folder.iterdir()
-        if path.name not in ("__main__.py", "__pycache__", "py.typed")
-        and (path.is_file() or any(path.rglob("*.py")))
-    )
-
 
 def packages(top: Path) -> list[Path]:
     """Folders that hold code, the top one too."""
@@ -47,12 +35,6 @@ def test_every_package_is_named_in_the_page(page: Path) -> None:
     depth = 2 if page is PAGE else 1
     assert {name for name in own if name.count("/") <= depth} <= named
     assert not sorted(name for name in named if not any((top / name).is_dir() for top in TOPS))
-
-
-@pytest.mark.parametrize("top", ["src/clew", "benchmarks", "examples", "tools"])
-def test_no_folder_has_more_entries_than_one_can_see_at_once(top: str) -> None:
-    crowded = {str(f.relative_to(ROOT)): len(entries(f)) for f in packages(ROOT / top)}
-    assert {name: count for name, count in crowded.items() if count > MOST_ENTRIES} == {}
 
 
 def test_no_file_carries_the_name_of_its_folder() -> None:

@@ -108,8 +108,8 @@ class TestForks:
         assert len(store.list()) == 2
 
     def test_a_fork_takes_over_what_the_session_has(self, s: Session) -> None:
-        """Title, workspace, tags, metadata and variables are copied; aliases are not."""
-        s.update(title="t", workspace="/w", tags=["x"], vendor="v", model="m", metadata={"k": 1})
+        """Title, workspace, tags, metadata and variables are copied; aliases and the star are not."""
+        s.update(title="t", workspace="/w", tags=["x", "starred"], vendor="v", model="m", metadata={"k": 1})
         s.set_var("v", [1])
         s.add_alias("alias")
         fork = s.fork()
@@ -126,6 +126,7 @@ class TestForks:
         fork.set_var("v", 2)
         fork.update(title="other")
         assert (s.get_var("v"), s.info.title) == ([1], "t")
+        assert s.info.tags == ("x", "starred")
 
     def test_an_automatic_title_is_that_of_the_path_of_the_fork(self, store: Store, s: Session) -> None:
         """P18: words behind the point, or on a path that was left, are not the fork's to tell."""

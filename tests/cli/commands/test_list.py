@@ -19,6 +19,7 @@ from clew.backends.registry import connect
 from clew.cli import text
 from clew.cli.views import sessions
 from clew.cli.views.sessions import FIELDS, JSON_FIELDS
+from clew.core.conversation.kin import Kin
 from clew.model import microseconds
 from clew.store import Store
 from tests.cli.conftest import user
@@ -130,6 +131,73 @@ def test_wide_letters_long_titles_and_what_a_status_says(tricky: str, width: int
 @pytest.mark.usefixtures("clock")
 def test_subagents_stand_below_their_parent_with_all(tricky: str) -> None:
     golden("ls-all-100.txt", on_terminal("ls", "-s", tricky, "--all", width=100, NO_COLOR="1"))
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> str:
+    """A session with forks, one of them of a fork, and a copy for another agent; newest first they stand the
+    other way round. Of two more the base is gone, or has its id from another one."""
+    address = str(tmp_path / "tried.db")
+    moment = NOW - timedelta(days=20)
+    with Store(connect(address), clock=lambda: microseconds(moment)) as store:
+
+        def said(session: clew.Session, days: float) -> clew.Session:
+            nonlocal moment
+            moment = NOW - timedelta(days=days)
+            session.append(user("hello"))
+            return session
+
+        gone, replaced = (store.create(id, title=id) for id in ("gone", "replaced"))
+        said(gone.fork("fork-of-gone"), 19)
+        said(replaced.fork("fork-of-replaced"), 18)
+        store.delete("gone")
+        store.delete("replaced")
+        said(store.create("replaced", title="New under an old id"), 17)
+        base = said(store.create("base", title="Fix it", workspace="/srv/shop"), 9)
+        said(store.create("other", title="Other", workspace="/srv/web"), 8)
+        fork = said(base.fork("fork"), 3)
+        said(fork.fork("fork-of-fork"), 2)
+        copied = {"copied_from": "base", "agent": "codex"}
+        said(store.create("copy", title="Copied", workspace="/srv/shop", metadata=copied), 1)
+        for id, ring in (("ring-1", "ring-2"), ("ring-2", "ring-1")):
+            store.create(id, title=id, metadata={"copied_from": ring}, created_at=NOW - timedelta(days=30))
+    return address
+
+
+def test_forks_and_copies_fold_into_the_session_that_they_began_with(tried: str) -> None:
+    rest = ["other", "replaced", "fork-of-replaced", "fork-of-gone", "ring-1", "ring-2"]
+    assert listed(tried) == ["base", *rest]
+    assert listed(tried, "-a") == ["base", "copy", "fork", "fork-of-fork", *rest]
+    assert listed(tried, "-p", "shop") == ["base"]
+    assert listed(tried, "-n", "2") == ["base", "other"]
+    assert listed(tried, "--sort", "messages", "-n", "0", "-p", "shop") == ["base"]
+    # A filter may fit them and not their base: then they stand for themselves.
+    assert listed(tried, "--agent", "codex") == ["copy"]
+    assert listed(tried, "--since", "2025-01-01", "-p", "shop") == ["copy", "fork-of-fork", "fork", "base"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_family_is_marked_and_stands_where_its_newest_member_would(tried: str) -> None:
+    shown = SGR.sub("", on_terminal("ls", "-s", tried, width=100)).splitlines()
+    [base] = [line for line in shown if line.rstrip().endswith(" base")]
+    assert base.startswith("yesterday")
+    assert "Fix it +3 forks" in base
+    below = SGR.sub("", on_terminal("ls", "-s", tried, "-a", width=100))
+    assert [f"└ {kind} " in below for kind in ("fork", "copy")] == [True, True]
+    alone = SGR.sub("", on_terminal("ls", "-s", tried, "--agent", "codex", width=100))
+    assert "copy Copied" in alone
+
+    told = [msgspec.json.decode(line) for line in in_pipe("ls", "-s", tried, "-a", "--json").splitlines()]
+    bases = {one["id"]: one["base"] for one in told}
+    assert [bases[id] for id in ("base", "fork", "fork-of-fork", "copy")] == [None, "base", "fork", "base"]
+    told = [msgspec.json.decode(line) for line in in_pipe("ls", "-s", tried, "--json").splitlines()]
+    forks = {one["id"]: one["forks"] for one in told}
+    assert [forks[id] for id in ("base", "other", "replaced")] == [3, 0, 0]
+    with clew.open(tried) as store, store._engine.read() as reader:
+        ways = [Kin(reader), Kin(reader, all_at_once=True)]  # the second is for long lists
+        found = [reader.find_session(id) for id in ("base", "fork", "ring-1")]
+        families = [[{one.id for one in kin.below(row)} for row in found if row] for kin in ways]
+    assert families[0] == families[1] == [{"fork", "fork-of-fork", "copy"}, {"fork-of-fork"}, {"ring-2"}]
 
 
 @pytest.mark.usefixtures("clock")

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,3 +192,26 @@ def test_a_copy_that_another_agent_went_on_with_names_the_session_that_it_was_ma
     [info] = [one for one in cli("ls", "--json").records if one["id"] == f"codex:{told['id']}"]
     assert info["metadata"]["copied_from"] == f"claude-code:{LOGIN}"
     assert cli("verify").code == 0
+
+
+@each_row("agent", ["claude-code", "codex", "pi", "gemini-cli"])
+def test_a_copy_that_nobody_has_continued_is_used_again(cli: Clew, agent: str) -> None:
+    def resumed(place: str, *more: str) -> dict[str, Any]:
+        [told] = cli("resume", place, "--in", agent, "--json", *more).records
+        return told
+
+    first = resumed(f"{LOGIN}@10")
+    before = files_below(cli.home)
+    planned, again = resumed(f"{LOGIN}@10", "--dry-run"), resumed(f"{LOGIN}@10")
+    for told in (planned, again):
+        assert (told["id"], told["command"], told["written"]) == (first["id"], first["command"], [])
+        assert "Nobody has continued the copy" in told["notes"][-1]
+    assert [told["reused"] for told in (first, planned, again)] == [False, True, True]
+    assert files_below(cli.home) == before
+
+    others = [resumed(f"{LOGIN}@8"), resumed(f"{LOGIN}@10", "--directory", "notes")]
+    with Path(first["written"][0]).open("a") as file:
+        file.write("{}\n")
+    others.append(resumed(f"{LOGIN}@10"))
+    assert [told["reused"] for told in others] == [False, False, False]
+    assert len({first["id"], *(told["id"] for told in others)}) == 4

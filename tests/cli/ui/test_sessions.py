@@ -252,3 +252,34 @@ async def test_letters_in_a_dialog_are_no_commands(screen: Screen) -> None:
     await screen.press("enter", "escape")
     assert screen.sessions
     assert 3 == len(ids(screen))
+
+
+def test_forks_and_copies_fold_into_the_session_that_they_began_with(agents: Clew) -> None:
+    shop, parser, codex = f"claude-code:{SHOP}", f"claude-code:{PARSER}", f"codex:{CODEX}"
+    with clew.open(agents.store) as store:
+        fork = store.get(parser).fork("tried")
+        fork.append(user("Try it"))
+        fork.fork("again")
+        copied = {"copied_from": parser, "agent": "codex"}
+        store.create("copy", title="For Codex", workspace="/home/ana/parser", metadata=copied)
+
+    async def steps(screen: Screen) -> None:
+        assert ids(screen) == [parser, shop, codex]  # where its newest member would stand
+        assert "▸ +3 forks" in screen.texts[0]
+        assert "3 sessions, 3 agents, 3 forks" in screen.text
+        await screen.press("right")
+        assert ids(screen) == [parser, "tried", "copy", shop, codex]
+        assert "└ fork " in screen.texts[1]
+        assert "▸ +1 fork" in screen.texts[1]
+        assert "└ copy For Codex" in screen.texts[2]
+        await screen.press("down", "left", "left")
+        assert ids(screen) == [parser, shop, codex]
+        # A filter that fits a copy and not its base shows the copy.
+        await screen.press("a")
+        await screen.write("codex")
+        await screen.press("enter")
+        assert ids(screen) == ["copy", codex]
+        await screen.press("escape", "home", "d")  # nothing that is folded goes along with its base
+        assert ids(screen) == ["copy", "tried", shop, codex]
+
+    browse(agents, steps, size=(120, 24))

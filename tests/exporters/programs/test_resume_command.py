@@ -6,8 +6,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from blake3 import blake3
+
 import clew
 from clew.exporters.programs.resume_command import clew_in, resume_of, resumes_in
+from clew.exporters.programs.resuming import Written, unused_copy
 from tests.support.rows import each_row
 
 
@@ -95,3 +99,51 @@ def test_no_command_holds_what_acts_on_a_terminal(workspace: str) -> None:
     found = resume_of(info_of("claude-code:0b1c", workspace=workspace))
     assert found.command is None
     assert "act on a terminal" in found.note
+
+
+@each_row(
+    "told",
+    [
+        {"path": "/dev/zero"},
+        {"path": "{folder}/of-somebody-else.jsonl"},
+        {"path": "{folder}/link-{id}.jsonl"},
+        {"path": "a\0b"},
+        {"size": -1},
+        {"session_hash": "0" * 64},
+        {"id": "--dangerous"},
+    ],
+)
+def test_a_store_cannot_pass_another_file_for_a_copy_that_nobody_used(
+    tmp_path: Path, told: dict[str, Any]
+) -> None:
+    content = b"what was said"
+    own = told.get("id", "0123456789")
+    folder = tmp_path / str(len(list(tmp_path.iterdir())))
+    folder.mkdir()
+    with clew.open("memory:") as store:
+        session = store.create("s")
+        session.append({"role": "user", "content": "hi"})
+        for name in (f"{own}.jsonl", "of-somebody-else.jsonl"):
+            (folder / name).write_bytes(content)
+        (folder / f"link-{own}.jsonl").symlink_to(folder / f"{own}.jsonl")
+        honest = {
+            "path": str(folder / f"{own}.jsonl"),
+            "size": len(content),
+            "hash": blake3(content).hexdigest(),
+            "session_hash": session.info.hash,
+            "directory": "/w",
+            "time": 0,
+        }
+
+        def found(record: dict[str, Any]) -> Written | None:
+            value = msgspec.json.encode(record)
+            sid = session._access.sid
+            session._engine.run(lambda tx: tx.put_record(sid, "source", f"copy:codex:{own}", value))
+            return unused_copy(store, "s", "codex", at=None, directory="/w")
+
+        if "id" not in told:
+            right = found(honest)
+            assert right is not None
+            assert right.command == ["codex", "resume", own]
+        path = str(told.get("path", honest["path"])).format(folder=folder, id=own)
+        assert found({**honest, **told, "path": path}) is None

@@ -307,6 +307,47 @@ def test_subagents_are_folded_below_their_parent_which_sums_them_up(server: Runn
     length(page, 1)
 
 
+def test_forks_and_copies_fold_into_the_session_that_they_began_with(server: Running, visit: Visit) -> None:
+    """It takes more than a second: each change is drawn."""
+    store = server.store
+    base = say(store, "base", title="Fix the login")
+    say(store, "newer", title="Something else")
+    fork = base.fork("fork")
+    fork.append({"role": "user", "content": "Try it"})
+    for number in range(60):  # the base is behind the first page
+        say(store, f"other-{number}")
+    say(store, "copy", title="Copied for Codex", metadata={"copied_from": "base", "agent": "codex"})
+    page = visit()
+    at(page, 1, "Fix the login")  # where its newest member would stand
+    assert row(page, "Copied for Codex").count() == 0
+    row(page, "Fix the login").get_by_role("button", name="2 forks").click()
+    at(page, 2, "copy Copied for Codex")
+    at(page, 3, "fork Fix the login")
+
+    fork.fork("again").append({"role": "user", "content": "Once more"})
+    say(store, "last", title="The last one")
+    at(page, 1, "The last one")
+    at(page, 2, "Fix the login")
+    page.get_by_role("button", name="3 forks").wait_for()
+    fork.append({"role": "user", "content": "More"})
+    at(page, 1, "Fix the login")
+    at(page, 2, "fork Fix the login")
+    page.get_by_role("button", name="3 forks").click()
+    at(page, 2, "The last one")
+
+    store.delete("base")  # what was folded comes into the list
+    at(page, 1, "fork Fix the login")
+    at(page, 3, "copy Copied for Codex")
+    store.restore_deleted("base")
+    at(page, 1, "Fix the login")
+    at(page, 2, "The last one")
+
+    # A filter that fits a copy and not its base shows the copy.
+    page.goto(f"{page.url.partition('?')[0]}?agent=codex")
+    at(page, 1, "copy Copied for Codex")
+    length(page, 1)
+
+
 # -- what can be done
 
 

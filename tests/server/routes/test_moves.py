@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -223,6 +224,18 @@ def test_a_fork_shares_what_came_before(server: Running, session: clew.Session, 
     assert unnamed.json()["id"] == "a#fork-1"
     assert client.get(unnamed.headers["location"]).json()["id"] == "a#fork-1"
     assert refusal(post(client, "fork", {"id": "f/1"})) == (409, "session_exists")
+
+
+def test_a_fork_has_no_star_but_for_a_caller_who_sees_starred_sessions_only(
+    server: Running, session: clew.Session, client: httpx.Client
+) -> None:
+    session.update(tags=["work", "starred"])
+    assert post(client, "fork").json()["tags"] == ["work"]
+    _, text = add_token(server.store, "stars", scopes=("read", "write"), tags=["starred"])
+    with server.client(text) as bound:
+        made = post(bound, "fork").json()
+        assert made["tags"] == ["work", "starred"]
+        assert bound.get(f"{S}/{quote(made['id'], safe='')}").status_code == 200
 
 
 def test_the_tree(session: clew.Session, client: httpx.Client) -> None:

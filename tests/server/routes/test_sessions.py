@@ -56,6 +56,22 @@ def test_a_list_tells_what_sessions_and_their_subagents_used(server: Running, cl
     assert plain == [info_of(server, one["id"]) for one in plain], "without usage the rows are as ever"
 
 
+def test_a_list_tells_how_many_forks_and_copies_sessions_have(server: Running, client: httpx.Client) -> None:
+    store = server.store
+    base = store.create("base")
+    base.append({"role": "user", "content": "hi"})
+    base.fork("fork").fork("deeper")
+    store.delete(base.fork("in the trash").id)
+    store.create("agent", metadata={"parent": "base"})
+    store.create("copy", metadata={"copied_from": "base"})
+    rows = client.get(S, params={"usage": "true"}).json()["data"]
+    assert {one["id"]: one["forks"] for one in rows} == {
+        "base": 3, "fork": 1, "deeper": 0, "copy": 0, "agent": 0,
+    }  # fmt: skip
+    assert client.get(f"{S}/base", params={"usage": "true"}).json()["forks"] == 3
+    assert "forks" not in client.get(S).json()["data"][0]
+
+
 def test_lists_are_filtered_by_project_model_and_cost(server: Running, client: httpx.Client) -> None:
     store = server.store
     store.create("a", workspace="/w/clew", model="m").add_usage(cost="0.10")

@@ -61,6 +61,8 @@ export interface SessionInfo {
   damaged: string | null;
   usage?: UsageSum;
   subagents?: number;
+  /** Forks and copies, and those of these. */
+  forks?: number;
 }
 
 export interface Page<T> {

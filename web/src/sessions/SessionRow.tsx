@@ -57,6 +57,11 @@ export function factsOf(row: Row): string {
   return [row.project, row.agent, plural(row.messages, "message")].filter(Boolean).join(" · ");
 }
 
+/** "2 subagents, 1 fork": what is folded into a session; "": nothing. */
+function belowOf(row: Row): string {
+  return [row.subagents && plural(row.subagents, "subagent"), row.forks && plural(row.forks, "fork")].filter(Boolean).join(", ");
+}
+
 export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.Element {
   void list.version.value; // a row is drawn again when the list changes: it may be unfolded, or stand elsewhere
   const depth = list.depthOf(row);
@@ -65,7 +70,8 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
   const classes = ["sessions-row"];
   if (isNew) classes.push("is-unread");
   if (place.value.id === row.id) classes.push("is-open");
-  if (row.subagents > 0) classes.push("has-subagents");
+  const below = belowOf(row);
+  if (below) classes.push("has-subagents");
   if (renaming.value === row.id && !row.isDeleted) {
     return (
       <div class="sessions-row" style={indent}>
@@ -78,10 +84,11 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
       <Mark row={row} />
       <span class="sessions-title">
         {depth === 0 && row.parent !== null && <span title="A subagent">↳ </span>}
+        {row.kind && <span class="sessions-kind">{row.kind} </span>}
         {row.title}
       </span>
-      <time class="sessions-time" dateTime={new Date(row.at).toISOString()} title={exact(new Date(row.at))}>
-        {ago(new Date(row.at), new Date(clock.value))}
+      <time class="sessions-time" dateTime={new Date(row.lead).toISOString()} title={exact(new Date(row.lead))}>
+        {ago(new Date(row.lead), new Date(clock.value))}
         {isStarred(row) && (
           <span class="sessions-starred">
             <span aria-hidden="true">★</span>
@@ -119,16 +126,16 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
       >
         {content}
       </a>
-      {row.subagents > 0 && (
+      {below && (
         <button
           type="button"
           class="sessions-fold quiet"
           aria-expanded={list.isOpen(row.id)}
-          aria-label={plural(row.subagents, "subagent")}
-          title={plural(row.subagents, "subagent")}
+          aria-label={below}
+          title={below}
           onClick={() => (list.isOpen(row.id) ? list.fold(row.id) : void list.unfold(row.id))}
         >
-          <span aria-hidden="true">{list.isOpen(row.id) ? "▾" : "▸"} {row.subagents}</span>
+          <span aria-hidden="true">{list.isOpen(row.id) ? "▾" : "▸"} {row.subagents + row.forks}</span>
         </button>
       )}
       {mayWrite.value && (

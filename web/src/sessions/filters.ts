@@ -63,6 +63,11 @@ export function showsSubagents(asked: Filters): boolean {
   return asked.deleted || asked.agent !== null || asked.model !== null || asked.status !== null || asked.tag.length > 0;
 }
 
+/** Forks and copies stand below the session that they began with, unless a filter may fit them and not that one. */
+export function foldsForks(asked: Filters): boolean {
+  return !showsSubagents(asked) && asked.since === null && asked.until === null && asked.min_cost === null;
+}
+
 const UNITS: Record<string, number> = { m: 60, h: 3600, d: 86400, w: 604800 };
 
 /** The moment that a filter names, in milliseconds; NaN: somebody typed something else. */

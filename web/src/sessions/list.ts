@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 import { get, session as at } from "../api/client";
 import type { Change, Page, SessionInfo } from "../api/types";
 import { told } from "../app/toast";
-import { type Filters, inThisZone, matches, showsSubagents } from "./filters";
+import { type Filters, foldsForks, inThisZone, matches, showsSubagents } from "./filters";
+import { Forks } from "./forks";
 import { isBefore, keyOf, type Row, rowOf } from "./rows";
 
 const FIRST_PAGE = 50;
@@ -19,7 +20,7 @@ export class SessionList {
   /** Counts what changed: read it, and the rows are drawn again. */
   readonly version = signal(0);
   readonly state = signal<"loading" | "ready" | "failed">("loading");
-  /** Newest first, without folded subagents. */
+  /** Newest first, without folded subagents and forks. */
   private rows: Row[] = [];
   private byKey = new Map<string, Row>();
   /** Of the sessions that are unfolded. */
@@ -36,12 +37,17 @@ export class SessionList {
   private heldUntil = 0;
   private stale = new Set<string>();
   private isOld = false;
+  private readonly forks = new Forks(
+    (id) => this.find(id),
+    (row) => matches(row, this.filters),
+    this.over.signal,
+  );
 
   constructor(readonly filters: Filters) {}
 
   // -- what is shown
 
-  /** Rows as they stand below each other, unfolded subagents included. */
+  /** Rows as they stand below each other, unfolded subagents and forks included. */
   get shown(): readonly Row[] {
     if (this.children.size === 0) return this.rows;
     if (this.flat !== null) return this.flat;
@@ -103,10 +109,11 @@ export class SessionList {
     try {
       const asked = { ...this.query(), limit: isFirst ? FIRST_PAGE : PAGE, cursor: this.cursor };
       const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal);
-      for (const info of page.data) {
-        const row = rowOf(info);
+      const rows = page.data.map((info) => rowOf(info));
+      if (foldsForks(this.filters)) await this.forks.lookUp(rows);
+      for (const row of rows) {
         // One that went on meanwhile is at the front already.
-        if (!this.byKey.has(keyOf(row))) this.put(row, this.rows.length);
+        if (!this.byKey.has(keyOf(row)) && !this.foldFork(row)) this.put(row, this.rows.length);
         this.end = row;
       }
       this.cursor = page.cursor;
@@ -131,6 +138,7 @@ export class SessionList {
     const asked = { ...this.query(), limit: FIRST_PAGE };
     const page = await get<Page<SessionInfo>>("/sessions", asked, this.over.signal).catch(() => null);
     if (page === null) return;
+    if (foldsForks(this.filters)) await this.forks.lookUp(page.data.map((info) => rowOf(info)));
     const there = new Set<string>();
     let oldest = Infinity;
     for (const info of page.data) {
@@ -150,8 +158,13 @@ export class SessionList {
 
   async unfold(id: string): Promise<void> {
     try {
-      const page = await get<Page<SessionInfo>>("/sessions", { parent: id, usage: true, limit: PAGE }, this.over.signal);
-      this.children.set(id, page.data.map((info) => rowOf(info)));
+      const row = this.find(id);
+      const [page, forks] = await Promise.all([
+        get<Page<SessionInfo>>("/sessions", { parent: id, usage: true, limit: PAGE }, this.over.signal),
+        row ? this.forks.read(row) : [],
+      ]);
+      const below = [...page.data, ...forks].map((info) => rowOf(info));
+      this.children.set(id, below.sort((one, other) => (isBefore(one, other) ? -1 : 1)));
       this.changed();
     } catch (error) {
       told(error);
@@ -212,10 +225,11 @@ export class SessionList {
 
   /** Show what is new of a session in its place; whether the place itself is to change, later. */
   private mayWait(info: SessionInfo): boolean {
-    const row = rowOf(info);
-    const before = this.byKey.get(keyOf(row));
-    if (!before || !matches(row, this.filters)) return true;
-    this.replace(before, { ...row, at: before.at });
+    const before = this.byKey.get(keyOf(rowOf(info)));
+    if (!before) return true;
+    const row = rowOf(info, before);
+    if (!matches(row, this.filters)) return true;
+    this.replace(before, { ...row, at: before.at, lead: before.lead });
     return this.rows[0]?.id !== row.id;
   }
 
@@ -225,8 +239,15 @@ export class SessionList {
     if (!row) return;
     const found = await get<SessionInfo>(at(id)).catch(() => null);
     if (found) this.place(found);
-    else this.drop(row);
+    else this.takeOut(row);
     this.changed();
+  }
+
+  /** Take out a session that is gone. What was folded into it gets a place of its own. */
+  private takeOut(row: Row): void {
+    this.drop(row);
+    this.children.delete(row.id);
+    for (const one of this.forks.gone(row.id)) if (!this.foldFork(one)) this.insert(one);
   }
 
   /** Put a session where it belongs now, or take it out. */
@@ -242,13 +263,68 @@ export class SessionList {
       this.placeBelow(row, before);
       return;
     }
+    if (foldsForks(this.filters) && this.placeFork(row, before)) return;
+    this.placeAlone(row, before);
+  }
+
+  private placeAlone(row: Row, before: Row | undefined): void {
     if (before && !this.filters.deleted) this.drop(before);
     const same = this.byKey.get(keyOf(row));
     if (same) this.drop(same);
     if (!matches(row, this.filters)) return;
     if (this.hasMore && this.end && isBefore(this.end, row)) return; // it comes with its page
+    this.insert(row);
+    if (before || row.forks === 0 || !foldsForks(this.filters)) return;
+    // It came back from the trash: its forks have been without it.
+    for (const one of this.rows.filter((one) => this.forks.rootOf(one)?.id === row.id)) {
+      this.drop(one);
+      this.foldFork(one);
+    }
+  }
+
+  private insert(row: Row): void {
     const index = this.rows.findIndex((one) => isBefore(row, one));
     this.put(row, index < 0 ? this.rows.length : index);
+  }
+
+  /** Fold a fork into the row that it belongs to, which stands where the newest of its forks would. False: it has a
+   * place of its own. */
+  private foldFork(row: Row): boolean {
+    const root = row.base !== null && foldsForks(this.filters) && !row.isDeleted ? this.forks.rootOf(row) : null;
+    if (root === null) return false;
+    this.forks.fold(row);
+    const shown = this.byKey.get(keyOf(root));
+    if (shown && shown.lead >= row.at) return true;
+    const lifted = { ...(shown ?? root), lead: Math.max((shown ?? root).lead, row.at) };
+    if (shown) this.drop(shown);
+    this.insert(lifted);
+    return true;
+  }
+
+  /** What happened to a fork, or to a session that has some. True: nothing else is to be done. */
+  private placeFork(row: Row, before: Row | undefined): boolean {
+    if (row.isDeleted) this.takeOut(before ?? row);
+    else this.forks.there(row.id);
+    if (row.base === null) return false;
+    if (!this.forks.knows(row)) {
+      void this.forks.lookUp([row]).then(() => {
+        if (!this.placeFork(row, before)) this.placeAlone(row, this.find(row.id));
+        this.changed();
+      });
+      return true;
+    }
+    const root = this.forks.rootOf(row);
+    if (root === null) return false;
+    const siblings = this.children.get(row.base);
+    if (siblings) {
+      const others = siblings.filter((one) => one.id !== row.id);
+      if (!row.isDeleted) others.push(row);
+      this.children.set(row.base, others.sort((one, other) => (isBefore(one, other) ? -1 : 1)));
+    }
+    if (this.byKey.has(row.id)) this.drop(this.byKey.get(row.id)!);
+    this.foldFork(row);
+    if (before === undefined || row.isDeleted) this.countAgain(root.id);
+    return true;
   }
 
   /** A subagent: its parent's row counts it, and shows it if it is unfolded. */
@@ -262,13 +338,15 @@ export class SessionList {
     if (before && before.cost === row.cost && before.status === row.status && before.isDeleted === row.isDeleted) return;
     let top: Row | undefined = row;
     for (let steps = 0; top?.parent && !this.byKey.has(top.id) && steps < DEEPEST; steps++) top = this.find(top.parent);
-    if (top && this.byKey.has(top.id)) {
-      if (this.stale.size === 0) setTimeout(() => void this.refresh(), 5 * TOGETHER);
-      this.stale.add(top.id);
-    }
+    if (top && this.byKey.has(top.id)) this.countAgain(top.id);
   }
 
-  /** Read the sums of parents again, whose subagents went on. */
+  private countAgain(id: string): void {
+    if (this.stale.size === 0) setTimeout(() => void this.refresh(), 5 * TOGETHER);
+    this.stale.add(id);
+  }
+
+  /** Read the sums of sessions again, whose subagents went on or that have other forks now. */
   private async refresh(): Promise<void> {
     const ids = [...this.stale];
     this.stale.clear();
@@ -299,8 +377,9 @@ export class SessionList {
   private drop(row: Row): void {
     const index = this.rows.indexOf(row);
     if (index < 0) {
-      const siblings = this.children.get(row.parent ?? "");
-      if (siblings) this.children.set(row.parent!, siblings.filter((one) => one.id !== row.id));
+      const owner = row.parent ?? row.base ?? "";
+      const siblings = this.children.get(owner);
+      if (siblings) this.children.set(owner, siblings.filter((one) => one.id !== row.id));
       return;
     }
     this.rows.splice(index, 1);

@@ -15,8 +15,13 @@ export interface Row {
   tags: readonly string[];
   status: string;
   parent: string | null;
-  /** Milliseconds; by this it is sorted. Of a session in the trash: when it was deleted. */
+  /** The session that it is a fork or a copy of. */
+  base: string | null;
+  kind: "fork" | "copy" | null;
+  /** Milliseconds: its last activity. Of a session in the trash: when it was deleted. */
   at: number;
+  /** Milliseconds; by this it is sorted: the last activity of it and of the forks that are folded into it. */
+  lead: number;
   created: number;
   isDeleted: boolean;
   messages: number;
@@ -26,6 +31,7 @@ export interface Row {
   cost: number | null;
   tokens: number;
   subagents: number;
+  forks: number;
 }
 
 const known = new Map<string, string>();
@@ -51,7 +57,7 @@ function momentOf(text: string): number {
 
 /** As the server sorts: newest first, then by id. */
 export function isBefore(one: Row, other: Row): boolean {
-  return one.at === other.at ? one.id < other.id : one.at > other.at;
+  return one.lead === other.lead ? one.id < other.id : one.lead > other.lead;
 }
 
 const NO_TAGS: readonly string[] = [];
@@ -59,6 +65,9 @@ const NO_TAGS: readonly string[] = [];
 /** `before`: what was known of it; an answer without usage says nothing of its usage. */
 export function rowOf(info: SessionInfo, before?: Row): Row {
   const { usage } = info;
+  const at = momentOf(info.deleted_at ?? info.updated_at);
+  const copied = info.metadata["copied_from"];
+  const kind = info.forked_from ? "fork" : typeof copied === "string" && copied !== "" ? "copy" : null;
   return {
     id: info.id,
     title: (info.title || info.preview || info.id).slice(0, LONGEST),
@@ -70,7 +79,10 @@ export function rowOf(info: SessionInfo, before?: Row): Row {
     tags: info.tags.length ? info.tags : NO_TAGS,
     status: shared(info.status),
     parent: info.parent,
-    at: momentOf(info.deleted_at ?? info.updated_at),
+    base: kind === "fork" ? info.forked_from!.session : kind === "copy" ? (copied as string) : null,
+    kind,
+    at,
+    lead: info.deleted_at === null ? Math.max(at, before?.lead ?? at) : at,
     created: Date.parse(info.created_at),
     isDeleted: info.deleted_at !== null,
     messages: info.messages,
@@ -79,6 +91,7 @@ export function rowOf(info: SessionInfo, before?: Row): Row {
     cost: usage === undefined ? (before?.cost ?? null) : usage.cost === null ? null : Number(usage.cost),
     tokens: usage === undefined ? (before?.tokens ?? 0) : (usage.total_tokens ?? 0),
     subagents: info.subagents ?? before?.subagents ?? 0,
+    forks: info.forks ?? before?.forks ?? 0,
   };
 }
 

@@ -76,7 +76,9 @@ class ListCommand(Command):
 @click.option("--tag", multiple=True, help="List only sessions with this tag; repeat it for more")
 @click.option("--status", type=click.Choice(STATUSES), help="List only sessions with this status")
 @click.option("--where", multiple=True, metavar="KEY=VALUE", help="List only sessions with this metadata")
-@click.option("-a", "--all", "subagents", is_flag=True, help="List subagents too, below their parents")
+@click.option(
+    "-a", "--all", "subagents", is_flag=True, help="List subagents, forks and copies too, below their origin"
+)
 @click.option(
     "--sort",
     type=click.Choice(get_args(Order)),
@@ -104,9 +106,10 @@ def ls_command(
     reverse: bool,
     columns: str | None,
 ) -> None:
-    """Subagents are folded into the session that started them. A cost is that of a session and of the
-    subagents in it; where a program wrote down none, it is an estimate by list prices. An ID is as short as
-    it can be, and every command takes it.
+    """Subagents are folded into the session that started them, forks and copies into the one that they began
+    with. With a filter other than the directory, each fork and copy that fits has a line of its own. A cost
+    is that of a session and of the subagents in it; where a program wrote down none, it is an estimate by
+    list prices. An ID is as short as it can be, and every command takes it.
 
     Times are written as 2026-11-01, 2026-11-01T12:00, 12h, 7d, yesterday or '2 days ago'.
 
@@ -128,7 +131,7 @@ def ls_command(
     out = Output(settings)
     with opened(settings) as store:
         priced = out.json or out.is_terminal if shown is None else "cost" in shown
-        counted = out.json or out.is_terminal or "agents" in (shown or ())
+        counted = out.json or out.is_terminal or not {"agents", "forks"}.isdisjoint(shown or ())
         lines, is_more = lines_of(store, wanted, counted=counted, priced=priced, **filters)
         print_lines(out, store, lines, shown)
         if not out.is_terminal:
@@ -137,7 +140,8 @@ def ls_command(
         if not lines:
             _say_nothing(settings, store, is_filtered=is_filtered)
         elif is_more:
-            total = None if is_filtered else _count(store, subagents=subagents)
+            folds = any(line.forks for line in lines)  # what is folded is not counted, nor how many are
+            total = None if is_filtered or folds else _count(store, subagents=subagents)
             again = () if is_filtered else ("ls", "--all") if subagents else ("ls",)
             say_more(settings, len(lines), total, (*again, "-n", "0"))
 

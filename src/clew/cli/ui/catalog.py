@@ -1,13 +1,14 @@
-"""The sessions of a store in memory: subagents below their parents, filters, counts; no widgets."""
+"""The sessions of a store in memory: subagents and forks below their owners, filters, counts; no widgets."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
 import clew
+from clew.core.conversation.kin import base_of, may_be_base
 
 NO_AGENT: Final = "(none)"
 NO_PROJECT: Final = "(none)"
@@ -20,9 +21,15 @@ class Row(NamedTuple):
     depth: int
     agents: int
     """How many subagents it has, those of its subagents too."""
+    forks: int
+    """How many forks and copies, and forks of these."""
     active: datetime
-    """When it, or one of its subagents, was active last."""
+    """When it, or one of these, was active last."""
     is_open: bool
+
+    @property
+    def has_below(self) -> bool:
+        return bool(self.agents or self.forks)
 
 
 class Filter(NamedTuple):
@@ -65,7 +72,7 @@ class Catalog:
         """In the order in which they were made."""
         self.filter = Filter()
         self.opened: set[str] = set()
-        """The sessions whose subagents are shown."""
+        """The sessions whose subagents and forks are shown."""
         self.is_complete = False
 
     def set(self, infos: Mapping[str, clew.SessionInfo], names: Mapping[str, str]) -> None:
@@ -73,8 +80,10 @@ class Catalog:
         self.infos, self.names = infos, names
         self._children = {}
         for id, info in infos.items():
-            if info.parent is not None and (parent := self.parent_of(id)) is not None:
-                self._children.setdefault(parent, []).append(id)
+            if info.parent is None and base_of(info) is None:
+                continue
+            if (owner := self.owner_of(id)) is not None:
+                self._children.setdefault(owner, []).append(id)
         for ids in self._children.values():
             ids.sort(key=lambda id: (infos[id].created_at, id))
 
@@ -82,47 +91,79 @@ class Catalog:
         gone = set(ids)
         self.set({id: info for id, info in self.infos.items() if id not in gone}, self.names)
 
-    # -- subagents
+    # -- subagents, forks and copies
 
     def parent_of(self, id: str) -> str | None:
-        """The parent, if it is here. One that is its own ancestor has none: no text from elsewhere makes a
-        ring here."""
+        """The parent of a subagent, if it is here."""
+        return None if self.infos[id].parent is None else self.owner_of(id)
+
+    def owner_of(self, id: str) -> str | None:
+        """The session that this one is folded into, if it is here: the parent of a subagent, the base of a
+        fork or copy. One that is its own ancestor has none: no text from elsewhere makes a ring here."""
+        return next(iter(self._owners(id)), None)
+
+    def _owners(self, id: str) -> list[str]:
+        """The owner, its owner and so on."""
+        found: list[str] = []
         seen = {id}
-        first = at = self._named_parent(id)
+        at = self._named_owner(id)
         while at is not None:
             if at in seen:
-                return None
+                return []
             seen.add(at)
-            at = self._named_parent(at)
-        return first
+            found.append(at)
+            at = self._named_owner(at)
+        return found
 
-    def _named_parent(self, id: str) -> str | None:
-        parent = self.infos[id].parent
-        return parent if parent in self.infos else None
+    def _named_owner(self, id: str) -> str | None:
+        info = self.infos[id]
+        if info.parent is not None:
+            return info.parent if info.parent in self.infos else None
+        base = self.infos.get(base_of(info) or "")
+        return base.id if base is not None and may_be_base(base, info) else None
 
     def below(self, id: str) -> list[str]:
         """The subagents of a session and theirs, each after its parent."""
-        found, waiting = [], self._children.get(id, [])[::-1]
+        return self._walk(id, lambda one: self.infos[one].parent is not None)
+
+    def _walk(self, id: str, fits: Callable[[str], bool]) -> list[str]:
+        found: list[str] = []
+        waiting = [id]
         while waiting:
-            found.append(waiting.pop())
-            waiting += reversed(self._children.get(found[-1], []))
+            at = waiting.pop()
+            if at != id:
+                found.append(at)
+            waiting += filter(fits, reversed(self._children.get(at, [])))
         return found
 
     # -- the list
 
     def rows(self) -> list[Row]:
         """The lines that the filter leaves, newest activity first."""
-        families = [self._row(info, 0) for info in self._roots() if self.filter.fits(info)]
+        families = [self._row(info, 0) for info in self.infos.values() if self._is_top(info)]
         families.sort(key=lambda row: row.active, reverse=True)
         return [row for family in families for row in self._with_children(family)]
+
+    def _is_top(self, info: clew.SessionInfo) -> bool:
+        """Whether a session has a line of its own. A fork or copy has one if the filter fits it, but none of
+        those that it is folded into."""
+        if not self.filter.fits(info):
+            return False
+        if info.parent is None and base_of(info) is None:
+            return True
+        owners = self._owners(info.id)
+        if info.parent is not None:
+            return not owners
+        return not any(self.filter.fits(self.infos[owner]) for owner in owners)
 
     def _row(self, info: clew.SessionInfo, depth: int) -> Row:
         is_open = info.id in self.opened
         if info.id not in self._children:
-            return Row(info, depth, 0, info.updated_at, is_open)
-        family = [self.infos[each] for each in self.below(info.id)]
+            return Row(info, depth, 0, 0, info.updated_at, is_open)
+        family = [self.infos[each] for each in self._walk(info.id, lambda _: True)]
         active = max(info.updated_at, *(one.updated_at for one in family))
-        return Row(info, depth, len(family), active, is_open)
+        agents = sum(one.parent is not None for one in family)
+        return Row(info, depth, agents, len(family) - agents, active, is_open)
 
     def _with_children(self, row: Row) -> Iterator[Row]:
         waiting = [row]

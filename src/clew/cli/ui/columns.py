@@ -11,6 +11,7 @@ import clew
 from clew.cli.text import ago, count, one_line
 from clew.cli.ui.catalog import Row
 from clew.cli.views.sessions import TELLING
+from clew.core.conversation.kin import kind_of
 
 ACTIVE: Final = 11
 ID: Final = 8
@@ -83,9 +84,11 @@ def _title(row: Row, width: int) -> Text:
         before.append("damaged ", "bold red")
     elif info.status in TELLING:
         before.append(f"{info.status} ", TELLING[info.status])
+    if (kind := kind_of(info)) is not None:
+        before.append(f"{kind} ", "dim")
     after = Text()
-    if row.agents:
-        after.append(f" {'▾' if row.is_open else '▸'} +{count(row.agents, 'agent')}", "magenta")
+    if row.has_below:
+        after.append(f" {'▾' if row.is_open else '▸'} +{folded(row.agents, row.forks)}", "magenta")
     if info.tags:
         after.append("".join(f" #{one_line(tag)}" for tag in info.tags), "green")
         after.truncate(max(12, width // 2), overflow="ellipsis")
@@ -96,6 +99,12 @@ def _title(row: Row, width: int) -> Text:
     line = before.append_text(title).append_text(after)
     line.truncate(width, overflow="ellipsis", pad=True)
     return line
+
+
+def folded(agents: int, forks: int) -> str:
+    """ "2 agents, 1 fork": what is folded into a session."""
+    parts = [(agents, "agent"), (forks, "fork")]
+    return ", ".join(count(number, noun) for number, noun in parts if number)
 
 
 def _cell(text: str, width: int) -> str:

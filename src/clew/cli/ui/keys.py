@@ -51,8 +51,8 @@ SESSION: Final = (
 LIST: Final = (
     Key("enter,o", "open", "⏎", "open", "Read the session"),
     Key("slash", "search", "/", "search", "Search the texts of all sessions"),
-    Key("right,l", "unfold", "→ l", "", "Show its subagents"),
-    Key("left,h", "fold", "← h", "", "Hide them; from a subagent: to its parent"),
+    Key("right,l", "unfold", "→ l", "", "Show its subagents and forks"),
+    Key("left,h", "fold", "← h", "", "Hide them, or go to its origin"),
     Key("a", "agent", "a", "agent", "Only sessions of one agent"),
     Key("p", "project", "p", "project", "Only sessions of one project"),
     Key("full_stop", "here", ".", "here", "Only sessions of this directory, or all"),

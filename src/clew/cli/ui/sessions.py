@@ -1,4 +1,4 @@
-"""The list of sessions, newest activity first: subagents below their parents, filters, keys."""
+"""The list of sessions, newest activity first: subagents and forks below their owners, filters, keys."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from textual.widgets import Static
 
 import clew
 from clew.cli.names import short_ids
-from clew.cli.text import count, from_home, one_line
+from clew.cli.text import from_home, one_line
 from clew.cli.ui.actions import Under
 from clew.cli.ui.catalog import Catalog, Filter, Row
-from clew.cli.ui.columns import Layout, Widths, heading, layout, session_line, widths
+from clew.cli.ui.columns import Layout, Widths, folded, heading, layout, session_line, widths
 from clew.cli.ui.dialogs import Choice, PickDialog
 from clew.cli.ui.keys import ANYWHERE, LIST, MOVES, SESSION, KeyBar, bindings
 from clew.cli.ui.moves import MovesScreen
@@ -126,9 +126,10 @@ class SessionsScreen(MovesScreen):
     def _draw_head(self) -> None:
         catalog, shown = self.catalog, sum(1 for row in self.rows.rows if not row.depth)
         more = "" if catalog.is_complete else "+"
-        agents = sum(row.agents for row in self.rows.rows if not row.depth)
+        tops = [row for row in self.rows.rows if not row.depth]
+        below = folded(sum(row.agents for row in tops), sum(row.forks for row in tops))
         what = f"{shown:,}{more} {'session' if shown == 1 and not more else 'sessions'}"
-        beside = f", {count(agents, 'agent')}" if agents else ""
+        beside = f", {below}" if below else ""
         where = Text.assemble(("clew  ", "bold"), f"{what}{beside}", no_wrap=True)
         place = one_line(from_home(self.store.location))
         room = self.size.width - where.cell_len - 4
@@ -199,11 +200,11 @@ class SessionsScreen(MovesScreen):
         self.catalog.filter = wanted
         self._draw()
 
-    # -- subagents
+    # -- subagents, forks and copies
 
     def action_unfold(self) -> None:
         row = self.rows.value
-        if row is not None and row.agents and not row.is_open:
+        if row is not None and row.has_below and not row.is_open:
             self.catalog.opened.add(row.info.id)
             self._draw()
 
@@ -211,10 +212,10 @@ class SessionsScreen(MovesScreen):
         row = self.rows.value
         if row is None:
             return
-        if row.is_open and row.agents:
+        if row.is_open and row.has_below:
             self.catalog.opened.discard(row.info.id)
         elif row.depth:
-            self._select = self.catalog.parent_of(row.info.id)
+            self._select = self.catalog.owner_of(row.info.id)
         self._draw()
 
     # -- a session

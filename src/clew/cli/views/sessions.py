@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
@@ -17,6 +18,8 @@ from clew.cli.names import MANY, short_ids
 from clew.cli.output import Output
 from clew.cli.table import COMFORTABLE, Cell, Column
 from clew.cli.text import ago, clew_command, count, iso, money, size
+from clew.cli.views.folding import Family, Folds
+from clew.core.conversation.kin import Kin, base_of, kind_of, may_be_base
 from clew.core.conversation.listing import subagents_of
 from clew.core.log import checks
 from clew.core.log.records import PARENT, parent_of
@@ -38,7 +41,15 @@ class Line(NamedTuple):
     """With that of the folded subagents; None: of no call is it known."""
     is_estimate: bool = False
     is_below: bool = False
-    """It stands below the session that it is a subagent of."""
+    """It stands below the session that it is a subagent, a fork or a copy of."""
+    forks: int = 0
+    """Forks and copies that are folded into it."""
+    newest: datetime | None = None
+    """The last activity of these, if it is later than its own."""
+
+    @property
+    def active(self) -> datetime:
+        return self.newest or self.info.updated_at
 
     @property
     def project(self) -> str:
@@ -60,43 +71,69 @@ class Wanted(NamedTuple):
     project: str | None = None
     """The last part of the path of a workspace."""
     subagents: bool = False
+    """With subagents, forks and copies, each below the session that it belongs to."""
+
+
+_PLACES: Final = frozenset({"workspace"})
+"""Filters under which forks fold. Each other one may fit a fork and not its base."""
 
 
 def lines_of(
     store: clew.Store, wanted: Wanted, *, counted: bool = True, priced: bool = True, **filters: Any
 ) -> tuple[list[Line], bool]:
-    """The lines of a list, and whether there are more. `counted`: with the number of their subagents;
-    `priced`: with their cost."""
+    """The lines of a list, and whether there are more. `counted`: with the number of their subagents and
+    forks; `priced`: with their cost."""
     folds = not wanted.subagents and (counted or priced or wanted.order == "cost")
     is_newest_first = wanted.order == "active" and not wanted.reverse
     most = wanted.limit if wanted.limit and is_newest_first else None
-    infos, is_more = _found(store, wanted, most, filters)
-    if is_newest_first:
-        lines = told(store, infos, folds=folds, priced=priced)
-        return (_grouped(lines) if wanted.subagents else lines), is_more
+    given = {name for name, value in filters.items() if value}
+    folds_forks = not wanted.subagents and wanted.model is None and given <= _PLACES
+    families, is_more = _found(store, wanted, most, filters, folds_forks=folds_forks)
     needs_cost = wanted.order == "cost"
-    lines = told(store, infos, folds=folds, priced=needs_cost) if needs_cost else [*map(Line, infos)]
-    lines.sort(key=_KEYS[wanted.order], reverse=(wanted.order != "title") != wanted.reverse)
-    is_more = bool(wanted.limit) and len(lines) > wanted.limit
-    lines = lines[: wanted.limit or None]
-    if not needs_cost:
-        lines = told(store, [line.info for line in lines], folds=folds, priced=priced)
-    return lines, is_more
+    lines = [Line(info, newest=newest) for info, newest in families]
+    if is_newest_first or needs_cost:
+        lines = _filled(store, lines, folds=folds, priced=priced or needs_cost)
+    if not is_newest_first:
+        lines.sort(key=_KEYS[wanted.order], reverse=(wanted.order != "title") != wanted.reverse)
+        is_more = bool(wanted.limit) and len(lines) > wanted.limit
+        lines = lines[: wanted.limit or None]
+        if not needs_cost:
+            lines = _filled(store, lines, folds=folds, priced=priced)
+    elif wanted.subagents:
+        lines = _grouped(lines)
+    return (_with_forks(store, lines) if counted and folds_forks else lines), is_more
+
+
+def _filled(store: clew.Store, lines: Sequence[Line], *, folds: bool, priced: bool) -> list[Line]:
+    found = told(store, [line.info for line in lines], folds=folds, priced=priced)
+    return [new._replace(newest=line.newest) for new, line in zip(found, lines, strict=True)]
+
+
+def _with_forks(store: clew.Store, lines: Sequence[Line]) -> list[Line]:
+    with store._engine.read() as reader:
+        kin = Kin(reader, all_at_once=len(lines) > MANY)
+        rows = [None if line.info.damaged else reader.find_session(line.info.id) for line in lines]
+        return [
+            line if row is None else line._replace(forks=len(kin.below(row)))
+            for line, row in zip(lines, rows, strict=True)
+        ]
 
 
 def _found(
-    store: clew.Store, wanted: Wanted, most: int | None, filters: dict[str, Any]
-) -> tuple[list[clew.SessionInfo], bool]:
-    found: list[clew.SessionInfo] = []
+    store: clew.Store, wanted: Wanted, most: int | None, filters: dict[str, Any], *, folds_forks: bool
+) -> tuple[list[Family], bool]:
+    is_of_place = bool(filters.get("workspace"))
+    folded = Folds(store, lambda info: _fits(info, wanted), same_place=is_of_place, is_on=folds_forks)
     cursor: str | None = None
     is_filtered = wanted.model is not None or wanted.project is not None
     while True:
-        room = PAGE if most is None or is_filtered else min(PAGE, most - len(found))
+        # One session more than is wanted: there may be nothing behind it but what is folded.
+        room = PAGE if most is None or is_filtered else min(PAGE, most - len(folded.families) + 1)
         page = store.list(**filters, subagents=wanted.subagents, limit=room, cursor=cursor)
-        found += [info for info in page if _fits(info, wanted)]
-        cursor = page.cursor
-        if most is not None and len(found) >= most:
-            return found[:most], cursor is not None or len(found) > most
+        folded.add(info for info in page if _fits(info, wanted))
+        cursor, found = page.cursor, folded.families
+        if most is not None and len(found) > most:
+            return found[:most], True
         if cursor is None:
             return found, False
 
@@ -108,7 +145,7 @@ def _fits(info: clew.SessionInfo, wanted: Wanted) -> bool:
 
 
 _KEYS: Final[dict[Order, Callable[[Line], Any]]] = {
-    "active": lambda line: line.info.updated_at,
+    "active": lambda line: line.active,
     "created": lambda line: line.info.created_at,
     "messages": lambda line: line.info.messages,
     "cost": lambda line: -1 if line.cost is None else line.cost,
@@ -179,28 +216,40 @@ def _cost(reader: Reader, sids: Sequence[int]) -> tuple[Decimal | None, bool]:
 
 
 def _grouped(lines: Sequence[Line]) -> list[Line]:
-    """Subagents below their parent, where that is in the list."""
-    here = {line.info.id for line in lines}
+    """Subagents below their parent, forks and copies below their base, where that is in the list. A family
+    stands where its newest member would."""
+    here = {line.info.id: line for line in lines}
+    above: dict[str, str] = {}
     below: dict[str, list[Line]] = {}
-    roots = []
     for line in lines:
-        parent = line.info.parent
-        if parent in here and parent != line.info.id:
-            below.setdefault(parent, []).append(line._replace(is_below=True))
-        else:
-            roots.append(line)
+        owner = here.get(line.info.parent or base_of(line.info) or "")
+        if owner is None or owner is line:
+            continue
+        if line.info.parent is not None or may_be_base(owner.info, line.info):
+            above[line.info.id] = owner.info.id
+            below.setdefault(owner.info.id, []).append(line._replace(is_below=True))
     found: list[Line] = []
     done: set[str] = set()
-    # The first of a ring of parents is a root, too: else none of them would be listed.
-    for root in (*roots, *lines):
-        waiting = [root]
+    for line in lines:
+        waiting = [here[_top(line.info.id, above)]]
         while waiting:
-            line = waiting.pop()
-            if line.info.id not in done:
-                done.add(line.info.id)
-                found.append(line)
-                waiting += reversed(below.get(line.info.id, ()))
+            one = waiting.pop()
+            if one.info.id not in done:
+                done.add(one.info.id)
+                found.append(one)
+                waiting += reversed(below.get(one.info.id, ()))
     return found
+
+
+def _top(id: str, above: dict[str, str]) -> str:
+    """The root of a family; of a ring, which has none, the one that was asked for."""
+    seen, at = {id}, id
+    while (owner := above.get(at)) is not None:
+        if owner in seen:
+            return id
+        seen.add(owner)
+        at = owner
+    return at
 
 
 # -- what columns show
@@ -223,8 +272,8 @@ def _both(column: Column, shown: Callable[[Line], object]) -> Field:
 FIELDS: Final[dict[str, Field]] = {
     "active": Field(
         Column("ACTIVE", "bright_black", optional=True, goes=1),
-        lambda line: ago(line.info.updated_at),
-        lambda line: iso(line.info.updated_at),
+        lambda line: ago(line.active),
+        lambda line: iso(line.active),
     ),
     "created": Field(
         Column("CREATED", "bright_black", optional=True, goes=6),
@@ -273,6 +322,12 @@ FIELDS: Final[dict[str, Field]] = {
         lambda line: line.agents or "",
         lambda line: line.agents,
     ),
+    "forks": Field(
+        Column("FORKS", right=True, optional=True, goes=6),
+        lambda line: line.forks or "",
+        lambda line: line.forks,
+    ),
+    "base": _both(Column("BASE", optional=True, goes=6), lambda line: base_of(line.info)),
     "cost": Field(
         Column("COST", right=True, optional=True, goes=5, leaves=COMFORTABLE),
         lambda line: "" if line.cost is None else money(line.cost),
@@ -295,11 +350,15 @@ TELLING: Final = {"running": "green", "interrupted": "yellow", "failed": "red", 
 
 
 def title_cell(line: Line) -> Cell:
-    """The title, behind a status that says something and before the number of folded subagents."""
+    """The title, behind a status that says something, or what kind of session it is, and before the number of
+    subagents and forks that are folded into it."""
     info = line.info
     word, style = ("damaged", "red") if info.damaged else (info.status, TELLING.get(info.status, ""))
-    before, before_style = (word, style) if style else ("└", "bright_black") if line.is_below else ("", "")
-    behind = f"+{count(line.agents, 'agent')}" if line.agents else ""
+    mark = " ".join(word for word in ("└" if line.is_below else "", kind_of(info) or "") if word)
+    before, before_style = (word, style) if style else (mark, "bright_black" if mark else "")
+    folded = [count(line.agents, "agent")] if line.agents else []
+    folded += [count(line.forks, "fork")] if line.forks else []
+    behind = f"+{', '.join(folded)}" if folded else ""
     if not info.title and not before:
         before, before_style = "(no messages)" if not info.messages else "(no title)", "bright_black"
     return Cell(info.title or "", before, before_style, behind)
@@ -307,7 +366,7 @@ def title_cell(line: Line) -> Cell:
 
 # -- for programs
 
-EXTRA: Final = ("short_id", "project", "subagents", "cost", "cost_is_estimate")
+EXTRA: Final = ("short_id", "project", "subagents", "forks", "base", "cost", "cost_is_estimate")
 JSON_FIELDS: Final = (*clew.SessionInfo.__struct_fields__, *EXTRA)
 
 
@@ -315,7 +374,9 @@ def record_of(line: Line, short: str) -> dict[str, Any]:
     """A line as JSON."""
     found: dict[str, Any] = msgspec.to_builtins(line.info)
     cost = None if line.cost is None else f"{line.cost.normalize():f}"
-    return found | dict(zip(EXTRA, (short, line.project, line.agents, cost, line.is_estimate), strict=True))
+    of_base = (line.forks, base_of(line.info))
+    told = (short, line.project, line.agents, *of_base, cost, line.is_estimate)
+    return found | dict(zip(EXTRA, told, strict=True))
 
 
 # -- printing

@@ -23,7 +23,7 @@ from clew.core.conversation.points import (
 )
 from clew.core.conversation.sessions import check_free
 from clew.core.log.ids import check_id, entry_id
-from clew.core.log.records import PARENT
+from clew.core.log.records import PARENT, STARRED
 from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionQuery, SessionRow
 from clew.core.log.tree import Segment, locate
 from clew.core.runs.access import Access, require_write_beside
@@ -107,7 +107,8 @@ def fork(
     )
     if forks != base.forks:
         tx.set_session(msgspec.structs.replace(base, forks=forks))
-    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
+    tags = tuple(tag for tag in details.tags if tag != STARRED)
+    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), tags=tags, origin=origin))
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
     copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)

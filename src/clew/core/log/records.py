@@ -106,6 +106,8 @@ AGENT: Final = "agent"
 """The metadata that name the program, or the framework, that writes the session."""
 SOURCE_AGENT: Final = "source_agent"
 """The metadata that keep what the program that a session was imported from calls its agent."""
+STARRED: Final = "starred"
+"""The tag of the sessions that a user starred: a fork does not inherit it."""
 FRAMEWORK: Final = "framework"
 """The metadata that the adapters set."""
 

@@ -25,7 +25,7 @@ from clew.errors import CorruptError
 from clew.model import SessionInfo
 from clew.model.session import Change
 from clew.server.access.principal import Principal
-from clew.server.wire.listed import counted_for, seen_info
+from clew.server.wire.listed import counted_for, forks_of, seen_info
 from clew.server.wire.sessions import ListedSession, listed
 
 PAGE: Final = 100
@@ -94,11 +94,12 @@ def seen_by(principal: Principal, engine: Engine, news: list[News]) -> list[Chan
     found: list[ChangeFrame] = []
     with engine.read() as reader:
         sums = roll_up(reader, [each.row for each in news], counted_for(principal))
-        for each, used in zip(news, sums, strict=True):
+        forks = forks_of(reader, principal, [each.row for each in news])
+        for each, used, below in zip(news, sums, forks, strict=True):
             info = _info(reader, each.row)
             if principal.is_bound and (info is None or not principal.sees(info)):
                 continue
-            shown = None if info is None else listed(seen_info(principal, reader, info), used)
+            shown = None if info is None else listed(seen_info(principal, reader, info), used, below)
             change = {name: getattr(each.change, name) for name in Change.__struct_fields__}
             found.append(ChangeFrame(**change, info=shown))
     return found

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
 from clew.core.conversation import moves
+from clew.core.log.records import STARRED
 from clew.errors import InvalidError, InvalidQueryError
 from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
 from clew.server.access.principal import bound
@@ -235,11 +236,15 @@ def clear(call: Call, id: str) -> Answer:
 def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """Make a session that shares every entry up to a point; it costs the same however many these are.
 
-    Checkpoints on the way there, or all of them, and variables are copied. `If-Match` as for an append.
+    Checkpoints on the way there, or all of them, variables and settings are copied; aliases and the star (the
+    tag `starred`) are not. `If-Match` as for an append.
     """
 
     def work(session: Session) -> SessionInfo:
-        return session.fork(body.id, at=call.point(session, body.at), checkpoints=body.checkpoints).info
+        made = session.fork(body.id, at=call.point(session, body.at), checkpoints=body.checkpoints)
+        if STARRED in call.principal.tags:  # without it the caller would not see its own fork
+            made.update(tags=[*made.info.tags, STARRED])
+        return made.info
 
     return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
 

@@ -26,7 +26,7 @@ from clew.server.call import SETTINGS as IN_SESSION_TAG
 from clew.server.call import Answer, Call, check_head, session_tag
 from clew.server.problems import Problem
 from clew.server.routing import Routes, part_of
-from clew.server.wire.listed import page_for, seen_info, used_by
+from clew.server.wire.listed import forks_of_all, page_for, seen_info, used_by
 from clew.server.wire.sessions import (
     Aliases,
     AliasQuery,
@@ -90,7 +90,11 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
         usage=query.usage,
     )
     seen = [as_seen(call, info) for info in page.sessions]
-    found = tuple(map(listed, seen, page.usage) if query.usage else map(listed, seen))
+    if query.usage:
+        forks = forks_of_all(call.store, call.principal, page.sessions)
+        found = tuple(map(listed, seen, page.usage, forks))
+    else:
+        found = tuple(map(listed, seen))
     return Answer(value=SessionPage(found, page.cursor), headers=call.next_page(page.cursor))
 
 
@@ -156,7 +160,9 @@ def get_session(call: Call, id: str, query: SessionUsageQuery) -> Answer:
     session = call.session(id)
     if not query.usage or call.principal.kind == "share":
         return described(call, session.info)
-    return Answer(value=listed(as_seen(call, session.info), used_by(session, call.principal)))
+    info = session.info
+    [forks] = forks_of_all(call.store, call.principal, [info])
+    return Answer(value=listed(as_seen(call, info), used_by(session, call.principal), forks))
 
 
 @routes.patch("/sessions/{id}", answer=SessionInfo)

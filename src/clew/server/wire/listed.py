@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.core.conversation.kin import Kin
 from clew.core.conversation.listing import list_page
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import info_of
+from clew.core.log.rows import SessionRow
 from clew.core.streams.families import Counts, roll_up
 from clew.errors import CorruptError
 from clew.model import Page, SessionInfo
@@ -43,6 +46,21 @@ def page_for(store: Store, principal: Principal, **query: Any) -> Page:
         return store.list(**query)
     with store._engine.read() as reader:
         return list_page(reader, **query, counts=counts)
+
+
+def forks_of(reader: Reader, principal: Principal, rows: Sequence[SessionRow | None]) -> list[int]:
+    """How many forks and copies each of these sessions has, and these have, that the caller may see."""
+    kin = Kin(reader)
+    families = [() if row is None or row.deleted is not None else kin.below(row) for row in rows]
+    if not principal.is_bound:
+        return [len(family) for family in families]
+    return [sum(_is_seen(principal, reader, one.sid) for one in family) for family in families]
+
+
+def forks_of_all(store: Store, principal: Principal, infos: Sequence[SessionInfo]) -> list[int]:
+    with store._engine.read() as reader:
+        rows = [None if info.damaged or info.deleted_at else reader.find_session(info.id) for info in infos]
+        return forks_of(reader, principal, rows)
 
 
 def used_by(session: Session, principal: Principal) -> FamilyUsage:

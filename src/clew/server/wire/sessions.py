@@ -38,9 +38,12 @@ class ListedSession(SessionInfo, frozen=True, kw_only=True):
     """With `usage=true`: what it and its subagents, at any depth, have used together."""
     subagents: int | msgspec.UnsetType = msgspec.UNSET
     """With `usage=true`: how many these are, without those in the trash."""
+    forks: int | msgspec.UnsetType = msgspec.UNSET
+    """With `usage=true`: how many forks and copies it has, and these have, without those in the trash. A fork
+    says where it began in `forked_from`, a copy in the metadata `copied_from`."""
 
 
-def listed(info: SessionInfo, used: FamilyUsage | None = None) -> ListedSession:
+def listed(info: SessionInfo, used: FamilyUsage | None = None, forks: int = 0) -> ListedSession:
     """A session as lists give it."""
     found = ListedSession(**{name: getattr(info, name) for name in SessionInfo.__struct_fields__})
     if used is None:
@@ -53,7 +56,7 @@ def listed(info: SessionInfo, used: FamilyUsage | None = None) -> ListedSession:
         calls=used.calls,
         unpriced=used.unpriced,
     )
-    return msgspec.structs.replace(found, usage=shown, subagents=used.subagents)
+    return msgspec.structs.replace(found, usage=shown, subagents=used.subagents, forks=forks)
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -96,7 +99,7 @@ class SessionsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     deleted: bool = False
     """The trash instead."""
     usage: bool = False
-    """Tell what each of them and its subagents have used."""
+    """Tell what each of them and its subagents have used, and how many forks it has."""
     limit: Limit = 50
     cursor: str | None = None
 
@@ -105,7 +108,7 @@ class SessionUsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """What to tell of a session."""
 
     usage: bool = False
-    """Also what it and its subagents have used. Not told to a share."""
+    """Also what it and its subagents have used, and how many forks it has. Not told to a share."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

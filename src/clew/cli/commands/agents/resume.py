@@ -54,7 +54,8 @@ def resume_command(
 ) -> None:
     """A session that its agent still has, and that was not changed here, goes on in the agent's own file.
     Else a copy is written where the agent looks for sessions: under a new id, never over a file. It ends at
-    PLACE, or at the current point. What the agent cannot be given is named.
+    PLACE, or at the current point. A copy of the same messages that nobody has continued is used again. What
+    the agent cannot be given is named.
     Piped: the command alone. With --json: the command, its directory and what was written.
     """
     out = Output(settings)
@@ -75,7 +76,9 @@ def resume_command(
             going = Going(info.id, agent or _agent_of(info), [], place)
             _check_program(PROGRAMS[going.agent], run)
             going.notes += _notes_of(info)
-            if dry_run:
+            if _takes_unused(going, store, point):
+                pass
+            elif dry_run:
                 _plan(going, store, point)
             else:
                 _write(going, store, point)
@@ -98,6 +101,8 @@ class Going:
     directory: str
     id: str | None = None
     """The agent's own, of a copy."""
+    is_reused: bool = False
+    """The copy was written before."""
     written: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -121,13 +126,26 @@ def _has_grown(store: clew.Store, file: str) -> bool:
         return False
 
 
+def _takes_unused(going: Going, store: clew.Store, point: clew.Head | str | int | None) -> bool:
+    """Whether there is a copy that nobody has used."""
+    from clew.exporters.programs.resuming import unused_copy
+
+    copy = unused_copy(store, going.session, going.agent, at=point, directory=going.directory)
+    if copy is None:
+        return False
+    going.command, going.id, going.is_reused = copy.command, copy.id, True
+    file = from_home(str(copy.paths[0]))
+    going.notes.append(f"Nobody has continued the copy that was written before: using {file} again.")
+    return True
+
+
 def _write(going: Going, store: clew.Store, point: clew.Head | str | int | None) -> None:
     from clew.exporters.programs.resuming import note_copy, writer_of
 
     written = writer_of(going.agent).write_session(
         store, going.session, at=point, home=Path.home(), workspace=going.directory, new_id=None
     )
-    note_copy(store, going.session, f"{going.agent}:{written.id}")
+    note_copy(store, going.session, going.agent, written, at=point)
     going.command, going.directory, going.id = written.command, written.directory, written.id
     going.written = written.paths
     going.notes += [_sentence(note) for note in written.notes]
@@ -192,6 +210,7 @@ def _tell(out: Output, going: Going, *, is_dry: bool) -> None:
                 "directory": going.directory,
                 "shell": shell,
                 "written": [str(path) for path in going.written],
+                "reused": going.is_reused,
                 "notes": going.notes,
                 "dry_run": is_dry,
             }
