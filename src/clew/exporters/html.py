@@ -127,7 +127,8 @@ class Page:
         for block in blocks:
             yield from self.block(block, turn)
         for name, text in turn.notes:
-            yield f'<p class="remark"><b>{name.capitalize()}</b> {escape(text.strip())}</p>\n'
+            words = f'<span dir="auto">{escape(text.strip())}</span>'
+            yield f'<p class="remark"><b>{name.capitalize()}</b> {words}</p>\n'
         for name in turn.checkpoints:
             yield _flag(name)
         yield "</article>\n"

@@ -137,9 +137,12 @@ def test_notes_beside_an_entry_are_shown_and_facts_of_programs_are_not(store: cl
     s.annotate(0, note="Root cause:\nno <b>profile</b>", label="login", requestId="req_1", summary=7)
     s.annotate(1, summary="The line was found")
     page = store.export("a", "html")
-    assert '<p class="remark"><b>Label</b> login</p>' in page
-    assert '<p class="remark"><b>Note</b> Root cause:\nno &lt;b&gt;profile&lt;/b&gt;</p>' in page
-    assert '<p class="remark"><b>Summary</b> The line was found</p>' in page
+    assert '<p class="remark"><b>Label</b> <span dir="auto">login</span></p>' in page
+    assert (
+        '<p class="remark"><b>Note</b> <span dir="auto">Root cause:\nno &lt;b&gt;profile&lt;/b&gt;</span></p>'
+        in page
+    )
+    assert '<p class="remark"><b>Summary</b> <span dir="auto">The line was found</span></p>' in page
     assert "req_1" not in page
     text = store.export("a", "markdown")
     assert "*Label: login*\n\n*Note:*\n\n> Root cause:" in text

@@ -199,6 +199,7 @@ def test_a_rewind_and_its_undo_are_told_of_once_each(server: Running, visit: Vis
     toast(page, "Rewound to entry 0.").wait_for()
     page.keyboard.press("u")
     toast(page, "Undone.").wait_for()
+    page.locator("#transcript article[data-at='3']").wait_for()
     session.rewind(1)  # by somebody else, so the stream has told of the moves before
     toast(page, "The session went back by 2 entries.").wait_for()
     words = [one.split("\n")[0] for one in page.locator(".toast").all_inner_texts()]

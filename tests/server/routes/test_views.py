@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -141,6 +142,22 @@ def test_one_line(session: clew.Session, client: httpx.Client) -> None:
     assert lines[3] == "[image/png]"
     assert lines[4].endswith(": in short")
     assert all(re.fullmatch(r"[^\x00-\x1f\x7f]*", line) for line in lines)
+
+
+def test_a_pdf_of_any_size_is_a_link_of_this_server(session: clew.Session, client: httpx.Client) -> None:
+    """A page of this server has no address that holds a file: such an address can be a program."""
+    for content in (b"%PDF-1.7 small", b"%PDF-1.7 " + b"large" * 20_000):
+        data = base64.b64encode(content).decode()
+        source = {"type": "base64", "media_type": "application/pdf", "data": data}
+        session.append(
+            {"role": "user", "content": [{"type": "document", "title": "a.pdf", "source": source}]}
+        )
+    for entry, start in zip(shown(client, "blocks"), (b"%PDF-1.7 small", b"%PDF-1.7 large"), strict=True):
+        [block] = entry["blocks"]
+        assert "html" not in block
+        answer = client.get(block["media"]["link"])
+        assert answer.content.startswith(start)
+        assert answer.headers["content-disposition"].startswith("attachment")
 
 
 def test_marks_are_told(session: clew.Session, client: httpx.Client) -> None:

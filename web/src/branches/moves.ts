@@ -74,6 +74,9 @@ function moving(work: Promise<Moved>): Promise<Moved> {
   return work;
 }
 
+/** The entry that the last of these moves led to: the stream may bring it later than the answer. */
+export const ledTo = signal("");
+
 /** Whether a path ends there because of what was done on this page, which was said already. */
 export async function isOwnMove(tip: string): Promise<boolean> {
   if ((await made) !== tip) return false;
@@ -110,6 +113,7 @@ const TITLES = { undo: "Undo", redo: "Redo" };
 async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "redo" = "undo"): Promise<void> {
   asked.value = null;
   const hash = moved.head.position < 0 ? "" : entryId(moved.head);
+  ledTo.value = hash;
   go(to.here({ at: null }, hash), { replace: true });
   cursor.value = hash || null;
   const failed = moved.files?.failed.length ?? 0;

@@ -9,6 +9,7 @@ import { Markup } from "../parts/Markup";
 import { bytes, plural } from "../parts/numbers";
 import { usePages } from "../parts/read";
 import { clock, exact } from "../parts/time";
+import { Picture } from "../transcript/Blocks";
 
 const PAGE = 30;
 const LINES = 100;
@@ -121,7 +122,8 @@ function One({ entry, blocks, results, isFirst, link }: Folded & { isFirst: bool
 /** What was said is shown; what was thought, called and answered is one line that unfolds. */
 function Piece({ block, results }: { block: Block; results: readonly Block[] }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
-  if (block.kind === "text" || block.kind === "media") return <Markup html={block.html ?? ""} />;
+  if (block.kind === "media") return <Picture block={block} />;
+  if (block.kind === "text") return <Markup html={block.html ?? ""} />;
   const told = results.find((one) => one.line)?.line ?? block.line;
   const line = block.kind === "thinking" ? `Thinking: ${block.text ?? ""}` : (told?.text ?? `${block.name ?? "Data"} ${block.text ?? ""}`);
   return (

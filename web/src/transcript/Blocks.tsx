@@ -157,7 +157,7 @@ function Result(props: Props): JSX.Element {
 /** The types that can be nothing but a picture. */
 const RASTER = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-function Picture({ block }: { block: Block }): JSX.Element {
+export function Picture({ block }: { block: Block }): JSX.Element {
   const media = block.media;
   if (media?.link && RASTER.includes(media.type)) return <Linked media={media} link={media.link} />;
   return (

@@ -13,7 +13,7 @@ export function Notes({ entry }: { entry: Entry }): JSX.Element {
         if (typeof text !== "string" || !text.trim()) return null;
         return (
           <p key={name} class="transcript-remark">
-            <b>{name[0]!.toUpperCase() + name.slice(1)}</b> {text.trim()}
+            <b>{name[0]!.toUpperCase() + name.slice(1)}</b> <span dir="auto">{text.trim()}</span>
           </p>
         );
       })}

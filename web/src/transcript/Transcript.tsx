@@ -7,6 +7,7 @@ import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, cursor, showsThinking, showsTools, unseen } from "../app/state";
 import { toast, told } from "../app/toast";
+import { ledTo } from "../branches/moves";
 import { copy } from "../parts/Copy";
 import { EntryMenu } from "./EntryMenu";
 import { Finder } from "./find";
@@ -193,15 +194,17 @@ function useHash(reading: Reading, finder: Finder): void {
   useSignalEffect(() => {
     const { hash } = place.value;
     if (hash === known.current || !reading.isReady.peek()) return;
-    known.current = hash;
     const position = positionOf(hash);
+    const entry = position === null ? undefined : reading.path.get(position);
+    const isHere = position !== null && (entry ? entry.id === hash : position < reading.path.length);
+    if (hash !== "" && hash === ledTo.peek() && !isHere) return void reading.scroller.version.value; // it is on its way
+    known.current = hash;
     if (position === null) return;
-    const entry = reading.path.get(position);
-    if (entry ? entry.id === hash : position < reading.path.length) {
+    if (isHere) {
+      if (hash === ledTo.peek()) ledTo.value = "";
       reading.goTo(position);
       finder.visit(position);
-    }
-    else toast("This entry is on another branch.", { title: "Show it", run: () => go(to.session(reading.id, { at: hash }, hash)) });
+    } else toast("This entry is on another branch.", { title: "Show it", run: () => go(to.session(reading.id, { at: hash }, hash)) });
   });
 }
 

@@ -45,7 +45,7 @@ class MediaView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: str | None = None
     """In base64, if it is small."""
     link: str | None = None
-    """Where to get it, if it is not."""
+    """Where to get it, if it is not small, or is a PDF."""
     url: str | None = None
     """Where it lies, if it lies elsewhere. A page should not load it without being asked."""
 

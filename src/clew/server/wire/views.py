@@ -18,6 +18,7 @@ from clew.core.messages.text import own_words, snippet, visible_line
 from clew.exporters.blocks import Block
 from clew.exporters.html import draw_folded, draw_said
 from clew.exporters.page.calls import (
+    PDF,
     draw_answer,
     draw_asked,
     draw_call,
@@ -220,7 +221,8 @@ class Viewer:
         assert media is not None
         size = media.size
         is_small = size is not None and size <= SMALL_MEDIA
-        link = f"{self._place}/{entry.id}/media/{number}" if size is not None and not is_small else None
+        is_linked = size is not None and (not is_small or media.type == PDF)
+        link = f"{self._place}/{entry.id}/media/{number}" if is_linked else None
         data = media.data if is_small else None
         return MediaView(type=media.type, name=block.text, bytes=size, data=data, link=link, url=media.url)
 
@@ -245,10 +247,11 @@ class Viewer:
                 return (code_block(block.text, "json" if block.is_json else ""),)
 
     def _picture(self, block: Block) -> Iterable[str]:
-        """A small one; a page gets the others by their links."""
+        """A small one; a page gets the others by their links, and a PDF as well."""
         assert block.media is not None
         size = block.media.size
-        return () if size is not None and size > SMALL_MEDIA else (picture(block.media, block.text),)
+        is_linked = size is not None and (size > SMALL_MEDIA or block.media.type == PDF)
+        return () if is_linked else (picture(block.media, block.text),)
 
     # -- one piece of HTML
 
