@@ -121,8 +121,13 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {plural}"
 
 
+_LEAST: Final = Decimal("0.0001")
+
+
 def money(cost: Decimal) -> str:
-    """Dollars; four places for what is less than one."""
+    """Dollars; four places for what is less than one, so that they stand below each other in a column."""
+    if 0 < cost < _LEAST:
+        return f"<${_LEAST}"
     return f"${cost:,.2f}" if not cost or cost >= 1 else f"${cost:.4f}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clew.exporters.agents import Subagents
 from clew.exporters.transcript import Transcript
@@ -13,6 +13,10 @@ from clew.exporters.transcript import Transcript
 if TYPE_CHECKING:
     from clew.core.redact.redactor import RedactionReport
     from clew.model import UsageTotals
+
+
+LEAST: Final = Decimal("0.0001")
+"""Dollars: what is less is not told exactly."""
 
 
 def facts(transcript: Transcript, agents: Subagents) -> Iterator[str]:
@@ -72,4 +76,8 @@ def money(usage: UsageTotals) -> str:
 
 
 def dollars(amount: Decimal) -> str:
-    return f"${amount:.2f}" if amount >= Decimal("0.01") else "less than $0.01"
+    """Return an amount in dollars as all of Clew tells it: cents, and below one up to four places."""
+    if not amount or amount >= 1:
+        return f"${amount:,.2f}"
+    whole = f"{amount:.4f}"
+    return f"${whole[:4]}{whole[4:].rstrip('0')}" if amount >= LEAST else f"<${LEAST}"

@@ -121,7 +121,7 @@ def test_what_is_no_text_or_too_large_is_not_drawn(server: Running, visit: Visit
     page.keyboard.press("Escape")
     page.get_by_role("button", name="wide").click()
     dialog = page.get_by_role("dialog", name="wide")
-    dialog.get_by_text("This is the beginning of it. Download it for all of its 400kB.").wait_for()
+    dialog.get_by_text("This is the beginning of it. Download it for all of its 391 KiB.").wait_for()
     assert len(dialog.locator(".files-code").inner_text()) == 128 * 1024
 
 

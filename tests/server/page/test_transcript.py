@@ -197,8 +197,8 @@ def test_marks_are_drawn_and_an_entry_is_shown_whole_or_as_it_is_stored(
     page.locator(".transcript-flag", has_text="before the change").wait_for()
     page.locator("article.mark", has_text="They counted to six").wait_for(state="attached")
     page.goto(f"{server.url}/s/large")
-    page.get_by_role("button", name="Show all (500kB)").click()
-    page.get_by_role("button", name="Show all (500kB)").click()  # it is there, and folded
+    page.get_by_role("button", name="Show all (488 KiB)").click()
+    page.get_by_role("button", name="Show all (488 KiB)").click()  # it is there, and folded
     said(page, "the end").wait_for()
     page.goto(f"{server.url}/s/raw")
     row(page, 0).wait_for()
