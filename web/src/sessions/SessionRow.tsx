@@ -5,7 +5,7 @@ import { mayWrite } from "../app/state";
 import { money, plural } from "../parts/numbers";
 import { Popover } from "../parts/Popover";
 import { ago, exact } from "../parts/time";
-import { rename, renaming, restoreFamily, star, tagging, trash } from "./actions";
+import { rename, renaming, restore, star, tagging, trash } from "./actions";
 import { clock } from "./clock";
 import type { SessionList } from "./list";
 import { isStarred, type Row, STAR } from "./rows";
@@ -101,7 +101,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
       <div class="sessions-row">
         <div class="sessions-link">{content}</div>
         {mayWrite.value && (
-          <button type="button" class="sessions-restore" onClick={() => void restoreFamily(row.id)} aria-label={`Restore ${row.title}`}>
+          <button type="button" class="sessions-restore" onClick={() => void restore(row.id)} aria-label={`Restore ${row.title}`}>
             Restore
           </button>
         )}

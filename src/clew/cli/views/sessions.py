@@ -17,7 +17,7 @@ from clew.cli.names import MANY, short_ids
 from clew.cli.output import Output
 from clew.cli.table import COMFORTABLE, Cell, Column
 from clew.cli.text import ago, clew_command, count, iso, money, size
-from clew.core.conversation.listing import subagents_of
+from clew.core.conversation.points import subagents_of
 from clew.core.log import checks
 from clew.core.log.records import PARENT, parent_of
 from clew.core.log.rows import Listed, SessionQuery
