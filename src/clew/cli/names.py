@@ -156,6 +156,37 @@ def _meant(keys: Keys, text: str, most: int, *, in_trash: bool = False) -> list[
     return list(by_id.values())[:most]
 
 
+def stands_for(text: str, id: str) -> bool:
+    """Whether a text that fits an id may be taken for it. What ends before a `/` or a `#` means the session
+    up to there, even if that is gone, and never its only subagent or fork; nor does fork 1 mean fork 10."""
+    own = id.partition(":")[2]
+    return all(_is_part(text, rest) for name in (id, own) if name for rest in _behind_text(name, text))
+
+
+def was_shown_as(text: str, id: str) -> bool:
+    """Whether a session was shown by this text at some time, with few or many others in the store."""
+    fits = any(_behind_text(name, text) for name in (id, id.partition(":")[2]) if name)
+    return fits and len(text) >= len(_alone(id))
+
+
+def _behind_text(name: str, text: str) -> list[str]:
+    """What of an id is left behind a text that fits it, in both ways of writing a subagent or a fork."""
+    if name.startswith(text):
+        return [name[len(text) :]]
+    parent = _base(text, 0)
+    base = _base(name, len(parent))
+    if not name.startswith(parent) or base == name or text[len(parent) : len(parent) + 1] != name[len(base)]:
+        return []
+    mark, typed = name[len(base)], text[len(parent) + 1 :]
+    tail = name[len(base) + 1 :]
+    return [tail[len(one) :] for one in (typed, SPOKEN[mark] + typed) if tail.startswith(one)]
+
+
+def _is_part(text: str, rest: str) -> bool:
+    is_number_cut = "#" in text and text[-1:].isdecimal() and rest[:1].isdecimal()
+    return not rest or not (is_number_cut or any(mark in rest for mark in SPOKEN))
+
+
 def _beginning(keys: Keys, beginning: str, most: int) -> Iterator[Key]:
     """The keys with this beginning, about as many as are wanted. Those of subagents and forks are left out
     behind that of their parent: a text that fits up to the `/` or the `#` means the parent."""
@@ -240,25 +271,51 @@ def short_id(store: clew.Store, id: str) -> str:
 
 
 def _short(keys: Keys, id: str) -> str:
+    name, is_cut = _shown(id)
+    if is_cut:
+        text = _cut(keys, id, name)
+        if text is not None:
+            return text
+    own = id.partition(":")[2]
+    return next((text for text in (name, own) if text and _is_free(keys, text, id)), id)
+
+
+def _shown(id: str) -> tuple[str, bool]:
+    """What is shown of an id, and whether it is cut."""
     from clew.importers import READERS  # a list for a pipe shows whole ids, and does not wait for it
 
     program, _, own = id.partition(":")
     is_made = program in READERS
     name = own if own and (is_made or len(id) > WHOLE) else id
-    if len(name) > (LETTERS if is_made else WHOLE):
-        text = _cut(keys, id, name)
-        if text is not None:
-            return text
-    return next((text for text in (name, own) if text and _is_free(keys, text, id)), id)
+    return name, len(name) > (LETTERS if is_made else WHOLE)
+
+
+def _alone(id: str) -> str:
+    """What a session is called in a store without any other."""
+    name, is_cut = _shown(id)
+    if not is_cut:
+        return name
+    base, mark, rest = _parts(name)
+    return f"{base[:LETTERS]}{mark}{rest[: _rest_letters(mark, rest)]}"
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """An id, and for a subagent or a fork the mark and the second part, without the word that need not be
+    typed."""
+    base = _base(name, 0)
+    mark, rest = name[len(base) : len(base) + 1], name[len(base) + 1 :]
+    return base, mark, rest.removeprefix(SPOKEN.get(mark, ""))
+
+
+def _rest_letters(mark: str, rest: str) -> int:
+    return len(rest) if mark == "#" else AGENT_LETTERS if mark else 0
 
 
 def _cut(keys: Keys, id: str, name: str) -> str | None:
     """As much of the beginning of a name as it takes; of the name of a subagent or a fork, of both parts.
     None: all of it is not enough."""
-    base = _base(name, 0)
-    mark, rest = name[len(base) : len(base) + 1], name[len(base) + 1 :]
-    rest = rest.removeprefix(SPOKEN.get(mark, ""))
-    letters, more = LETTERS, len(rest) if mark == "#" else AGENT_LETTERS if mark else 0
+    base, mark, rest = _parts(name)
+    letters, more = LETTERS, _rest_letters(mark, rest)
     is_cut = True
     while is_cut:
         is_cut = letters < len(base) or more < len(rest)

@@ -35,7 +35,7 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
     "clew checkpoint login plan --files .  save this directory with it",
     "clew checkpoint login                 list the checkpoints",
 )
-@session_argument("id", whole=True)
+@session_argument("id")
 @click.argument("name", required=False)
 @click.option(
     "--files", type=click.Path(exists=True, file_okay=False), help="Save this directory with the checkpoint"
@@ -60,7 +60,7 @@ def checkpoint_command(
         raise click.UsageError("--include and --exclude go with --files")
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id, whole=delete)
+        session = session_of(store, id)
         if name is None:
             _list_checkpoints(out, session)
             return
@@ -127,14 +127,13 @@ def rewind_command(
     Nothing is removed, and clew undo goes back again.
 
     With --files the directory becomes what it was then. The changes are shown first, and you are asked. The
-    present files are saved first, and clew undo brings them back. --files takes a whole id, not the beginning
-    of one.
+    present files are saved first, and clew undo brings them back.
     """
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
-        session, point = _spot(store, id, to, whole=files)
+        session, point = _spot(store, id, to)
         step = _Step(settings, out, store, session)
         move = partial(session.rewind, point, files=root or files, on_conflict=on_conflict)
         plan = move(dry_run=True)
@@ -145,14 +144,12 @@ def rewind_command(
         return step.take("rewind", move)
 
 
-def _spot(
-    store: clew.Store, id: str, to: str | None, *, whole: bool
-) -> tuple[clew.Session, clew.Head | str | int]:
+def _spot(store: clew.Store, id: str, to: str | None) -> tuple[clew.Session, clew.Head | str | int]:
     """Where to go: `ID TO`, or `ID@TO`."""
     if to is not None:
-        session = session_of(store, id, whole=whole)
+        session = session_of(store, id)
         return session, point_in(session, to)
-    spot = spot_of(store, id, whole=whole)
+    spot = spot_of(store, id)
     if spot.point is None:
         raise click.UsageError("missing argument TO", click.get_current_context())
     return spot.session, spot.point
@@ -179,8 +176,7 @@ def undo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
     """Files that the move restored come back too. The changes are shown first, and you are asked. A directory
-    in which you have not used this store before is not touched unless --root names it. It takes a whole id or
-    an alias.
+    in which you have not used this store before is not touched unless --root names it.
 
     --list prints all moves, as git reflog does; clew rewind and clew show take the places that it names.
     Piped: number, time (UTC), move, from, to, and undo or redo where that comes next, separated by tabs.
@@ -191,7 +187,7 @@ def undo_command(
 
 
 @command("redo", "clew redo login", "clew redo login --list            list all moves")
-@session_argument("id", whole=True)
+@session_argument("id")
 @list_option
 @root_option
 @dry_option
@@ -200,7 +196,7 @@ def undo_command(
 def redo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
-    """It restores files as clew undo does. It takes a whole id or an alias."""
+    """It restores files as clew undo does."""
     return (
         _list_moves(settings, id) if history else _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
     )
@@ -211,7 +207,7 @@ def _move(
 ) -> int:
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id, whole=True)  # it may change files
+        session = session_of(store, id)
         step = _Step(settings, out, store, session)
         move = session.undo if verb == "undo" else session.redo
         plan = move(root=root, dry_run=True)
