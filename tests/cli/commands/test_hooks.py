@@ -90,7 +90,6 @@ def test_what_fails_for_one_agent_is_said_and_the_others_go_on(agents: Clew) -> 
 
 
 def test_wrong_names_are_answered_with_the_right_ones(agents: Clew) -> None:
-    assert "did you mean claude-code?" in agents("hooks", "install", "claude-cod", code=2).err
     assert "there are claude-code, codex" in agents("hooks", "install", "nano", code=2).err
     assert "name an agent (claude-code, " in agents("hooks", "install", code=2).err
     assert "not both" in agents("hooks", "install", "pi", "--all", code=2).err

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 import clew
+from clew.cli.agents import agent_in
 from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
@@ -125,6 +126,7 @@ def ls_command(
     with opened(settings) as store:
         priced = out.json or out.is_terminal if shown is None else "cost" in shown
         counted = out.json or out.is_terminal or "agents" in (shown or ())
+        filters["agent"] = agent_in(store, agent)
         lines, is_more = lines_of(store, wanted, counted=counted, priced=priced, **filters)
         print_lines(out, store, lines, shown)
         if not out.is_terminal:

@@ -12,6 +12,7 @@ import click
 from blake3 import blake3
 
 import clew
+from clew.cli.agents import AgentName
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.names import short_id
 from clew.cli.output import Output, on_copy, progress
@@ -63,7 +64,7 @@ LONGEST: Final = 120
     "-f",
     "--format",
     "format",
-    type=click.Choice(FORMATS),
+    type=AgentName(FORMATS, "format"),
     help="Write this format, if the file name does not tell it",
 )
 @click.option(

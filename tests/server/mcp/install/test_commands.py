@@ -138,7 +138,6 @@ def test_without_the_packages_of_clew_mcp_nothing_is_installed(
 
 
 def test_wrong_words_are_answered_with_the_right_ones(cli: Clew) -> None:
-    assert "did you mean claude-code?" in cli("mcp", "install", "claude-cod", code=2).err
     assert "there are claude-code, codex" in cli("mcp", "install", "nano", code=2).err
     assert "name a client (claude-code, " in cli("mcp", "install", code=2).err
     assert "not both" in cli("mcp", "install", "codex", "--all", code=2).err

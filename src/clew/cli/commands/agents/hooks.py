@@ -12,7 +12,7 @@ from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home
 from clew.cli.views.changes import chosen, diff, each, named, say
-from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.agents import AGENTS, Agent
 from clew.importers.hooks.install import Outcome, install, remove, status
 from clew.importers.wake import listeners
 
@@ -112,10 +112,7 @@ def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
     """
     out = Output(settings)
     watchers = listeners()
-    found = [
-        status(agent)
-        for agent in (named("agent", agents, AGENTS, OTHER_NAMES) if agents else AGENTS.values())
-    ]
+    found = [status(agent) for agent in (named("agent", agents, AGENTS) if agents else AGENTS.values())]
     if out.json:
         for one in found:
             about = {"agent": one.agent.name, "state": one.state, "files": one.files}
@@ -146,7 +143,7 @@ def _has_hooks(state: str) -> bool:
 
 
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Agent]:
-    return chosen("agent", names, every, AGENTS, OTHER_NAMES, lambda agent: agent.is_here() or not only_here)
+    return chosen("agent", names, every, AGENTS, lambda agent: agent.is_here() or not only_here)
 
 
 # -- what was done

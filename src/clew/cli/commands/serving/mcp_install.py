@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from clew.cli.agents import AgentName
 from clew.cli.app import Command, Plain, Refused, Settings
 from clew.cli.output import Output
 from clew.cli.table import Column
@@ -152,12 +153,12 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
     Piped: client, state, yes or no for the skill, yes or no for the hint, settings, notes; separated by tabs.
     """
     from clew.cli.views.changes import named, say
-    from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
+    from clew.server.mcp.install.clients import CLIENTS
     from clew.server.mcp.install.install import status
 
     out = Output(settings)
     directory = Path.cwd() if project else None
-    asked = named("client", clients, CLIENTS, OTHER_NAMES) if clients else list(CLIENTS.values())
+    asked = named("client", clients, CLIENTS) if clients else list(CLIENTS.values())
     found = [status(client, project=directory) for client in asked]
     if out.json:
         for one in found:
@@ -182,7 +183,7 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 @click.command("hint", cls=Plain)
 @click.option(
     "--client",
-    type=click.Choice(["claude-code", "codex", "gemini-cli", "cursor"]),
+    type=AgentName(["claude-code", "codex", "gemini-cli", "cursor"], "client"),
     metavar="NAME",
     help="Write it as the hook of this client has to",
 )
@@ -208,11 +209,9 @@ def hint_command(settings: Settings, client: str | None) -> int:
 
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Client]:
     from clew.cli.views.changes import chosen
-    from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
+    from clew.server.mcp.install.clients import CLIENTS
 
-    return chosen(
-        "client", names, every, CLIENTS, OTHER_NAMES, lambda client: client.is_here() or not only_here
-    )
+    return chosen("client", names, every, CLIENTS, lambda client: client.is_here() or not only_here)
 
 
 def _hint(client: Client, hint: bool | None, every: bool) -> bool | None:
