@@ -12,7 +12,7 @@ from clew.importers import READERS
 from clew.importers.agent_names import agent_named
 
 
-class AgentName(click.Choice):
+class AgentName(click.Choice[str]):
     """One of some agents, or of the formats that are named after them. `kind`: what they are called."""
 
     def __init__(self, names: Iterable[str], kind: str = "agent") -> None:

@@ -176,7 +176,7 @@ def test_every_command_takes_the_short_id_that_ls_shows(cli: Clew, tmp_path: Pat
         ("redo", short, "--yes"),
         ("restore", f"{short}@plan", "--to", "work", "--dry-run"),
         ("restore", f"{short}@plan", "--to", "work", "--yes"),
-        ("checkpoint", short, "plan", "--delete"),
+        ("checkpoint", short, "plan", "--rm"),
         ("rm", short, "--dry-run"),
         ("rm", short),
         ("trash", "restore", short),

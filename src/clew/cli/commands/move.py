@@ -34,6 +34,7 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
     "clew checkpoint login plan            name the current point",
     "clew checkpoint login plan --files .  save this directory with it",
     "clew checkpoint login                 list the checkpoints",
+    "clew checkpoint login plan --rm       remove the name again",
 )
 @session_argument("id")
 @click.argument("name", required=False)
@@ -42,7 +43,8 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
 )
 @include_option
 @exclude_option
-@click.option("-d", "--delete", is_flag=True, help="Remove the name; the entries stay")
+@click.option("--rm", "removes", is_flag=True, help="Remove the name; the entries stay")
+@click.option("-d", "--delete", "removes", is_flag=True, hidden=True)
 @click.pass_obj
 def checkpoint_command(
     settings: Settings,
@@ -51,7 +53,7 @@ def checkpoint_command(
     files: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-    delete: bool,
+    removes: bool,
 ) -> None:
     """Without NAME it lists the checkpoints.
     Piped: name, position, time (UTC), session and snapshot, separated by tabs.
@@ -64,7 +66,7 @@ def checkpoint_command(
         if name is None:
             _list_checkpoints(out, session)
             return
-        if delete:
+        if removes:
             session.get_checkpoint(name)
             session.delete_checkpoint(name)
             out.line(f"{name} is forgotten; the entries stay")

@@ -53,7 +53,7 @@ def test_install_status_and_remove_say_what_they_did(cli: Clew) -> None:
         ["cursor", "not found", "no", "no"],
         ["vscode", "installed", "yes", "no"],
     ]
-    done = cli("mcp", "install", "--remove", "--all").out
+    done = cli("mcp", "rm", "--all").out
     assert "claude-code: ~/.claude.json does not start clew mcp any more; all files are as they were" in done
     assert "cursor: nothing of Clew is there" in done
     assert (cli.home / ".claude.json").read_text() == SETTINGS
@@ -74,7 +74,7 @@ def test_a_removal_that_keeps_changes_of_others_says_so(cli: Clew) -> None:
     cli("mcp", "install", "claude-code")
     file = cli.home / ".claude.json"
     file.write_text(file.read_text().replace('"numStartups": 3', '"numStartups": 4'))
-    done = cli("mcp", "install", "--remove", "claude").out
+    done = cli("mcp", "rm", "claude").out
     assert "only what is of Clew was taken out; other changes since then were kept" in done
     assert "  a copy of what was there before: ~/" in done
     assert file.read_text() == SETTINGS.replace("3", "4")
@@ -100,7 +100,7 @@ def test_json_for_programs(cli: Clew) -> None:
         "installed",
         made["command"],
     )
-    [gone] = cli("mcp", "install", "--remove", "claude-code", "--json").records
+    [gone] = cli("mcp", "rm", "claude-code", "--json").records
     assert gone["restored"] is True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Final
 
 import click
@@ -40,7 +41,7 @@ _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show what would 
     "clew hooks install claude-code --dry-run   show what would change",
     "clew hooks install claude-code codex       install them",
     "clew hooks install --all --files           with snapshots at the end of each turn",
-    "clew hooks remove --all                    take them out again",
+    "clew hooks rm --all                        remove them again",
 )
 def hooks_command() -> None:
     """A hook tells a running `clew watch` that a turn, a session or a subagent has ended. It says which
@@ -82,12 +83,12 @@ def hooks_install(
     return code
 
 
-@hooks_command.command("remove", cls=Command)
+@hooks_command.command("rm", cls=Command)
 @_agents
 @_all
 @_dry_run
 @click.pass_obj
-def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_run: bool) -> int:
+def hooks_rm(settings: Settings, agents: tuple[str, ...], every: bool, dry_run: bool) -> int:
     """Remove the hooks from the settings of agents.
 
     If nothing else was changed since they came, the settings are as they were before, byte for byte. Else
@@ -100,6 +101,12 @@ def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_r
         lambda agent: remove(agent, dry_run=dry_run),
         lambda out, outcome: _print_removed(out, outcome, dry_run),
     )
+
+
+# Scripts that older versions installed name it so.
+_remove = copy(hooks_rm)
+_remove.name, _remove.hidden = "remove", True
+hooks_command.add_command(_remove)
 
 
 @hooks_command.command("status", cls=Command)

@@ -13,6 +13,7 @@ from clew.cli.commands.serving.mcp_install import (
     allow_option,
     hint_command,
     install_command,
+    rm_command,
     status_command,
 )
 from clew.cli.config import resolve
@@ -90,5 +91,5 @@ def mcp_command(
     )
 
 
-for _command in (install_command, status_command, hint_command):
+for _command in (install_command, rm_command, status_command, hint_command):
     mcp_command.add_command(_command)

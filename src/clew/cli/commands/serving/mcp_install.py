@@ -44,6 +44,8 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
 
 
 _clients: Final = click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=_complete)
+_all: Final = click.option("--all", "every", is_flag=True, help="All clients that are found on this machine")
+_dry_run: Final = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing")
 _project: Final = click.option(
     "--project", is_flag=True, help="Settings of the current directory, for all who work there"
 )
@@ -64,14 +66,14 @@ allow_option: Final = click.option(
         "clew mcp install claude-code codex       let them search the sessions of their directory",
         "clew mcp install --all --hint            all clients here, with a hint at each start",
         "clew mcp install cursor --project        for all who work in this directory",
-        "clew mcp install --remove --all          take it out again",
+        "clew mcp rm --all                        remove it again",
     ),
 )
 @_clients
-@click.option("--all", "every", is_flag=True, help="All clients that are found on this machine")
+@_all
 @_project
-@click.option("--remove", "removes", is_flag=True, help="Take out what was installed")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing")
+@click.option("--remove", "removes", is_flag=True, hidden=True)
+@_dry_run
 @click.option("--skill/--no-skill", default=True, help="Add a skill that says when to look back")
 @click.option("--hint/--no-hint", default=None, help="Tell each new session the titles of the last ones")
 @click.option(
@@ -108,27 +110,18 @@ def install_command(
     install with other options replaces them. A skill tells the agent when to look back. --hint adds a hook
     that tells each new session titles and places of the last sessions of its directory, in at most 300
     tokens.
-
-    --remove takes everything out. If nothing else was changed since, files are as they were before, byte for
-    byte. Else only what is ours goes.
     """
     from clew.cli.views.changes import each
-    from clew.server.mcp.install.install import install, remove
+    from clew.server.mcp.install.install import install
     from clew.server.mcp.install.program import Wish
 
     settings: Settings = ctx.obj
     out = Output(settings)
-    directory = Path.cwd() if project else None
-    chosen = _chosen(clients, every, only_here=not removes)
     if removes:
         _refuse_options(ctx)
-        return each(
-            out,
-            "client",
-            chosen,
-            lambda client: remove(client, project=directory, dry_run=dry_run),
-            lambda out, outcome: _print_removed(out, outcome, dry_run),
-        )
+        return _remove(settings, clients, every, project=project, dry_run=dry_run)
+    directory = Path.cwd() if project else None
+    chosen = _chosen(clients, every, only_here=True)
     _refuse_missing()
     told: set[str] = set()
     wish = Wish(_store_of(settings), workspace, sees_all=all_sessions, writes="write" in allow, sync=sync)
@@ -140,6 +133,44 @@ def install_command(
             client, wish, project=directory, skill=skill, hint=_hint(client, hint, every), dry_run=dry_run
         ),
         lambda out, outcome: _print_installed(out, outcome, dry_run, told, hint=hint),
+    )
+
+
+@click.command(
+    "rm",
+    cls=Command,
+    examples=(
+        "clew mcp rm claude-code --dry-run   show what would change",
+        "clew mcp rm --all                   for all clients",
+    ),
+)
+@_clients
+@_all
+@_project
+@_dry_run
+@click.pass_obj
+def rm_command(
+    settings: Settings, clients: tuple[str, ...], every: bool, project: bool, dry_run: bool
+) -> int:
+    """Remove what `clew mcp install` added.
+
+    If nothing else was changed since, files are as they were before, byte for byte. Else only what is ours
+    goes.
+    """
+    return _remove(settings, clients, every, project=project, dry_run=dry_run)
+
+
+def _remove(settings: Settings, clients: Sequence[str], every: bool, *, project: bool, dry_run: bool) -> int:
+    from clew.cli.views.changes import each
+    from clew.server.mcp.install.install import remove
+
+    directory = Path.cwd() if project else None
+    return each(
+        Output(settings),
+        "client",
+        _chosen(clients, every, only_here=False),
+        lambda client: remove(client, project=directory, dry_run=dry_run),
+        lambda out, outcome: _print_removed(out, outcome, dry_run),
     )
 
 
