@@ -83,7 +83,7 @@ allow_option: Final = click.option(
     metavar="DIR",
     help="Show the sessions of this directory  [default: where the client works]",
 )
-@click.option("--all-sessions", is_flag=True, help="Show the sessions of all directories, when asked")
+@click.option("--all-sessions", is_flag=True, help="Search the sessions of all directories")
 @allow_option
 @click.option("--sync/--no-sync", default=True, help="Follow the agents of this machine  [default: yes]")
 @click.pass_context
