@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.cli import names
 from clew.cli.app import Refused
-from clew.cli.names import beginnings, meant, short_id, short_ids
+from clew.cli.names import beginnings
 from clew.cli.store import deleted_id, session_of
 from clew.errors import SessionDeletedError, SessionNotFoundError
+from clew.importers import short_ids as names
+from clew.importers.short_ids import meant, short_id, short_ids
 from tests.cli.processes import Clew
 from tests.support.rows import each_row
 

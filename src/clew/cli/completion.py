@@ -143,7 +143,7 @@ def _store(ctx: click.Context) -> clew.Store:
 def _sessions(store: clew.Store, typed: str, *, trash: bool) -> Iterator[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from clew.cli.names import IndexedKeys, keys_of, short_ids
+    from clew.importers.short_ids import IndexedKeys, keys_of, short_ids
 
     if not typed:
         newest = store.list(limit=NEWEST, deleted=trash, subagents=trash)

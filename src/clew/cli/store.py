@@ -12,22 +12,14 @@ import click
 import clew
 from clew.backends.registry import parse
 from clew.cli.app import Refused, Settings
-from clew.cli.names import (
-    MOST,
-    branch_names,
-    entry_name,
-    find_entry,
-    meant,
-    short_ids,
-    stands_for,
-    was_shown_as,
-)
+from clew.cli.names import branch_names, entry_name, find_entry, short_ids
 from clew.cli.text import one_line
 from clew.core.conversation.history import branch_pages
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import SessionName
 from clew.core.messages.shell import typed
 from clew.errors import CheckpointNotFoundError, SessionDeletedError, SessionNotFoundError, StoreNotFoundError
+from clew.importers.short_ids import MOST, meant, stands_for, was_shown_as
 
 
 def place_of(session: clew.Session, point: clew.Head | str | int) -> clew.Head:
