@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { go, place, to } from "../app/router";
+import { go, idOf, place, to } from "../app/router";
 import { mayWrite } from "../app/state";
 import { money, plural } from "../parts/numbers";
 import { Popover } from "../parts/Popover";
@@ -170,7 +170,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
 
 /** The comparison with the session that is open, or that was chosen for one already; else the other is chosen there. */
 function compareWith(id: string): string {
-  const other = place.peek().id ?? place.peek().query.get("a");
+  const other = place.peek().id ?? idOf(place.peek().query.get("a") ?? "");
   return to.compare(other === null || other === id ? { a: id } : { a: other, b: id });
 }
 
