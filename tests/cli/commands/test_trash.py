@@ -182,6 +182,8 @@ def test_every_command_takes_the_short_id_that_ls_shows(cli: Clew, tmp_path: Pat
         ("trash", "restore", short),
     ):
         cli(*typed)
+    dry = cli.on_terminal("rm", short, "--dry-run").out
+    assert f"would put {short} in the trash" in dry, "on a terminal it is called so"
     assert "'0b1c' is too short to remove a session by; write 0b1c2d3e" in cli("rm", "0b1c", code=1).err
     assert "write 0b1c2d3e" in cli("rm", "claude-code:0b1c", code=1).err
     assert [f"claude-code:{UUID}"] == ids(cli)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
 
 import clew
 from clew.cli.app import Command, Refused, Settings, command, group, session_argument
-from clew.cli.names import short_id
+from clew.cli.names import short_id, short_ids
 from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened, session_of
 from clew.cli.text import ago, count
@@ -50,15 +51,16 @@ def rm_command(
         every = list(dict.fromkeys(id for one in found.values() for id in (one.id, *one.subagents)))
         question = f"Remove {count(len(every), 'session')} for good?" if purge else "Put this in the trash?"
         agreed(question, [_described(store, id) for id in every], yes=yes or not purge)
+        shown = _shown(out, store, found)
         for one in found.values():
             store.delete(one.text, purge=purge, force=force)
             if out.json:
                 done = "purged" if purge else "trashed"
                 out.record({"id": one.id, "done": done, "subagents": one.subagents})
             else:
-                back = "" if purge else f"; clew trash restore {typed(one.id)} brings it back"
+                back = "" if purge else f"; clew trash restore {typed(shown[one.id])} brings it back"
                 where = "removed for good" if purge else "in the trash"
-                out.line(f"{one.id} is {where}{_with(one.subagents)}{back}")
+                out.line(f"{shown[one.id]} is {where}{_with(one.subagents)}{back}")
 
 
 class Target(NamedTuple):
@@ -112,22 +114,30 @@ def _by_short_id(store: clew.Store, text: str, *, with_trash: bool) -> str:
     return id
 
 
-def _described(store: clew.Store, id: str) -> str:
+def _shown(out: Output, store: clew.Store, ids: Iterable[str]) -> dict[str, str]:
+    """How sessions are named: on a terminal by their short ids."""
+    return short_ids(store, ids) if out.is_terminal else {id: id for id in ids}
+
+
+def _described(store: clew.Store, id: str, shown: str | None = None) -> str:
     session = store.find(id)
     if session is None or session.id != id:
-        return f"{id}  (in the trash)"
+        return f"{shown or id}  (in the trash)"
     info = session.info
-    return f"{id}  {count(info.messages, 'message')}, active {ago(info.updated_at)}  {info.title or ''}"
+    return (
+        f"{shown or id}  {count(info.messages, 'message')}, active {ago(info.updated_at)}  {info.title or ''}"
+    )
 
 
 def _say_dry(out: Output, store: clew.Store, one: Target, purge: bool) -> None:
     if out.json:
         out.record({"id": one.id, "done": None, "purge": purge, "subagents": one.subagents, "dry_run": True})
         return
-    what = f"remove {one.id} for good" if purge else f"put {one.id} in the trash"
+    shown = _shown(out, store, (one.id, *one.subagents))
+    what = f"remove {shown[one.id]} for good" if purge else f"put {shown[one.id]} in the trash"
     out.line(f"would {what}{_with(one.subagents)}")
     for id in one.subagents:
-        out.line(f"  {_described(store, id)}")
+        out.line(f"  {_described(store, id, shown[id])}")
 
 
 def _with(subagents: list[str]) -> str:
@@ -178,11 +188,12 @@ def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
             gone = [each for each in dict.fromkeys(gone) if store.find(each) is None]
             store.restore_deleted(id)
             back |= {id, *gone}
+            shown = _shown(out, store, (id, *gone))
             for info in (store.get(each).info for each in (id, *gone)):
                 if out.json:
                     out.record(info)
                 else:
-                    out.line(f"{info.id} is back with {count(info.messages, 'message')}")
+                    out.line(f"{shown[info.id]} is back with {count(info.messages, 'message')}")
 
 
 @trash_command.command("empty", cls=Command)
