@@ -16,13 +16,17 @@ NEAR = "0b1c2d3e-4fff-4a61-8b72-93a4b5c6d7e8"
 
 def test_a_session_is_found_by_each_of_its_names(server: Running, client: httpx.Client) -> None:
     store, id = server.store, f"claude-code:{UUID}"
-    store.create(id).add_alias("login")
+    store.create(id, title="Fix it").add_alias("login")
     store.create(f"{id}/agent-a1b2c3d4e5", metadata={"parent": id})
     for text in (id, UUID, "0b1c2d3e", "0b1c", "claude-code:0b", "login"):
         with named(text):
-            assert client.get(f"/api/v1/names/{encoded(text)}").json() == {"id": id, "short_id": "0b1c2d3e"}
+            assert client.get(f"/api/v1/names/{encoded(text)}").json() == {
+                "id": id,
+                "short_id": "0b1c2d3e",
+                "title": "Fix it",
+            }
     subagent = client.get(f"/api/v1/names/{encoded('0b1c2d3e/a1')}").json()
-    assert subagent == {"id": f"{id}/agent-a1b2c3d4e5", "short_id": "0b1c2d3e/a1b2"}
+    assert subagent == {"id": f"{id}/agent-a1b2c3d4e5", "short_id": "0b1c2d3e/a1b2", "title": None}
 
 
 def test_a_text_that_means_no_single_session_says_why(server: Running, client: httpx.Client) -> None:
@@ -35,8 +39,8 @@ def test_a_text_that_means_no_single_session_says_why(server: Running, client: h
     several = client.get("/api/v1/names/0b1c")
     assert (several.status_code, several.json()["code"]) == (409, "ambiguous_id")
     assert several.json()["sessions"] == [
-        {"id": f"claude-code:{UUID}", "short_id": "0b1c2d3e-4f5"},
-        {"id": f"codex:{NEAR}", "short_id": "0b1c2d3e-4ff"},
+        {"id": f"claude-code:{UUID}", "short_id": "0b1c2d3e-4f5", "title": None},
+        {"id": f"codex:{NEAR}", "short_id": "0b1c2d3e-4ff", "title": None},
     ]
     assert "2 sessions begin with '0b1c': 0b1c2d3e-4f5, 0b1c2d3e-4ff" in several.json()["detail"]
     assert "only a subagent or a fork begins" in client.get("/api/v1/names/login").json()["detail"]
@@ -52,7 +56,7 @@ def test_a_bound_token_finds_its_own_sessions_only(
     server.store.create(mine, tags=["mine"])
     server.store.create(theirs)
     bound = limited("read", tags=["mine"])
-    assert bound.get("/api/v1/names/0b1c").json() == {"id": mine, "short_id": mine}
+    assert bound.get("/api/v1/names/0b1c").json() == {"id": mine, "short_id": mine, "title": None}
     for text in (theirs, NEAR, "0b1c2d3e-4ff"):
         answer = bound.get(f"/api/v1/names/{encoded(text)}")
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")

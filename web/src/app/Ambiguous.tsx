@@ -8,12 +8,12 @@ export function AmbiguousAddress(): JSX.Element | null {
   const { name, why, sessions } = ambiguous.value;
   return (
     <div class="welcome" role="alert">
-      <h1>No single session is {name}</h1>
-      <p>{why[0]!.toUpperCase() + why.slice(1)}.</p>
+      <h1>Which session is {name}?</h1>
+      <p>{why[0]!.toUpperCase() + why.slice(1, why.lastIndexOf(":"))}.</p>
       <ul class="welcome-choice">
         {sessions.map((one) => (
           <li key={one.id}>
-            <a href={to.session(one.id)}>{one.short_id}</a>
+            <a href={to.session(one.id)}>{one.short_id}</a> {one.title}
           </li>
         ))}
       </ul>

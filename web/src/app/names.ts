@@ -6,6 +6,7 @@ import { idOf, isShortened, learn, place } from "./router";
 interface NamedSession {
   id: string;
   short_id: string;
+  title: string | null;
 }
 
 /** An address that fits several sessions, or only a subagent or a fork. */

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
+
 from clew.core.conversation.sessions import info_of
 from clew.core.log.rows import SessionName
 from clew.errors import CorruptError, SessionDeletedError, SessionNotFoundError
@@ -13,7 +16,7 @@ from clew.server.wire.sessions import NamedSession
 
 routes = Routes()
 
-SHOWN = 4
+SHOWN: Final = 4
 """Sessions that a problem names."""
 
 
@@ -25,22 +28,22 @@ def find_named(call: Call, text: str) -> NamedSession:
     some sessions looks among these only, and gets whole ids.
     """
     found = _seen(call, text)
-    living = [one.id for one in found if not one.deleted]
+    living = [one for one in found if not one.deleted]
     if not living or any(one.id == text and one.deleted for one in found):
         raise SessionDeletedError(found[0].id) if found else SessionNotFoundError(text)
-    living += [one.id for one in found if one.deleted and was_shown_as(text, one.id)]
-    shown = _shown(call, living[:SHOWN])
-    if len(living) > 1 or not stands_for(text, living[0]):
+    living += [one for one in found if one.deleted and was_shown_as(text, one.id)]
+    shown = _described(call, living[:SHOWN])
+    if len(living) > 1 or not stands_for(text, living[0].id):
         many = f"{len(living)} sessions begin" if len(living) > 1 else "only a subagent or a fork begins"
         raise Problem(
             409,
             "ambiguous_id",
             "The id fits no single session",
-            f"{many} with {text!r}: {', '.join(shown.values())}",
+            f"{many} with {text!r}: {', '.join(one.short_id for one in shown)}",
             next="send more letters of the id",
-            fields={"sessions": [NamedSession(id, short) for id, short in shown.items()]},
+            fields={"sessions": shown},
         )
-    return NamedSession(living[0], shown[living[0]])
+    return shown[0]
 
 
 def _seen(call: Call, text: str) -> list[SessionName]:
@@ -60,6 +63,15 @@ def _seen(call: Call, text: str) -> list[SessionName]:
         return seen
 
 
-def _shown(call: Call, ids: list[str]) -> dict[str, str]:
-    """The length of a short id would tell a bound caller of sessions that are another's."""
-    return {id: id for id in ids} if call.principal.is_bound else short_ids(call.store, ids)
+def _described(call: Call, found: list[SessionName]) -> list[NamedSession]:
+    """With whole ids for a bound caller: how short one can be tells of sessions that are another's."""
+    is_bound = call.principal.is_bound
+    shown = {} if is_bound else short_ids(call.store, [one.id for one in found])
+    return [NamedSession(one.id, shown.get(one.id, one.id), _title(call, one)) for one in found]
+
+
+def _title(call: Call, one: SessionName) -> str | None:
+    with call.store._engine.read() as reader, suppress(CorruptError):
+        row = reader.get_session(one.sid)
+        return None if row is None else row.title
+    return None  # it cannot be read

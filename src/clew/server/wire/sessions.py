@@ -201,6 +201,7 @@ class NamedSession(msgspec.Struct, frozen=True):
     id: str
     short_id: str
     """As lists of `clew ls` show it: a text that means this session alone."""
+    title: str | None
 
 
 class Aliases(msgspec.Struct, frozen=True):
