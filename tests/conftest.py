@@ -163,6 +163,7 @@ TABLE = {
     "tests/backends/http/test_machine.py::test_many_stories_over_memory": "full",
     "tests/backends/http/test_machine.py::test_many_stories_over_sqlite": "full",
     # -- server: routes, mcp
+    "tests/server/mcp/safety/test_stdio.py::test_with_all_it_searches_every_directory": "full",
     "tests/server/mcp/clients/test_conformance.py": "full",
     "tests/server/mcp/clients/test_inspector.py": "full",
     "tests/server/mcp/clients/test_python_client.py::test_everything_answers_over_pipes[legacy]": "full",

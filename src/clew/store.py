@@ -415,11 +415,12 @@ class Store:
         return [self._handle(row) for row in find_interrupted(self._scope)]
 
     def delete(self, id: str, *, purge: bool = False, force: bool = False, deleted: bool = False) -> bool:
-        """Put the session of this id or alias in the trash; False if there was none. LeaseHeldError while
-        a worker holds its lease, unless `force` is set: then the worker loses the lease.
+        """Put the session of this id or alias in the trash, with its subagents; False if there was none.
+        LeaseHeldError while a worker holds a lease of one of them, unless `force` is set: then the worker
+        loses the lease.
 
-        With `purge` it is removed for good, from the trash too: when this returns, no byte that
-        only this session reached is left in the store, neither of messages nor of files. Forks keep all
+        With `purge` they are removed for good, from the trash too: when this returns, no byte that
+        only these sessions reached is left in the store, neither of messages nor of files. Forks keep all
         that they share with it. ConflictError while files are half restored with it, unless `force` is set.
         `deleted` purges only what is in the trash, and leaves a session of the same id that is in use.
         A purge rewrites the store's file: it takes as long as copying it.
@@ -436,7 +437,7 @@ class Store:
 
     def restore_deleted(self, id: str) -> Session:
         """Bring the session of this id or alias back from the trash, the one deleted last if there are
-        several."""
+        several. Its subagents in the trash come back with it, unless their ids are in use again."""
         check_id(id)
         now = self._scope.now()
         return self._handle(self._scope.run(lambda tx: sessions.restore(tx, id, now)))

@@ -66,10 +66,10 @@ def test_a_place_is_completed_behind_an_at_sign(shell: Typist) -> None:
     assert shell.enter("clew rewind 0b1c p\t") == ["rewind", "0b1c", "plan"]
 
 
-def test_a_removing_command_gets_a_whole_id(shell: Typist) -> None:
-    assert shell.enter("clew rm 0b\t") == ["rm", UUID]
+def test_a_removing_command_gets_an_id_that_it_takes(shell: Typist) -> None:
+    assert shell.enter("clew rm 0b\t") == ["rm", "0b1c2d3e"]
     assert shell.enter("clew rm codex:\t") == ["rm", OTHER]
-    assert shell.enter("clew rm 7\t") == ["rm", "7"]  # an own id without an alias is not taken
+    assert shell.enter("clew rm 7\t") == ["rm", "7e5a9f00"]
     assert shell.enter("clew trash restore 9\t") == ["trash", "restore", "9d000000"]
 
 

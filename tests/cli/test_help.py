@@ -194,3 +194,26 @@ def test_versions_are_told(cli: Clew) -> None:
     told = dict(cli("version").rows)
     assert {"clew", "python", "sqlite", "apsw"} <= set(told)
     assert f"clew {told['clew']}\n" == cli("--version").out
+
+
+def test_removal_is_spelled_one_way() -> None:
+    """Older spellings are taken, and named nowhere."""
+    others = {"remove", "delete", "uninstall", "revoke", "del"}
+    for page in PAGES:
+        words = {name.lstrip("-") for option in page.options for name in option.names}
+        words |= {name for section in page.sections for name, _ in section.commands}
+        assert not words & others, page.path
+        for text in (*page.paragraphs, *(example.typed for example in page.examples)):
+            assert not any(f"--{word}" in text for word in others), page.path
+    paths = {page.path for page in PAGES}
+    assert {"clew rm", "clew token rm", "clew share rm", "clew hooks rm", "clew mcp rm"} <= paths
+
+
+def test_older_spellings_of_a_removal_are_taken(story: Clew) -> None:
+    story("tag", "login-bug", "urgent")
+    assert "urgent" not in story("tag", "login-bug", "--remove", "urgent").lines
+    story("checkpoint", "login-bug", "once")
+    story("checkpoint", "login-bug", "once", "-d")
+    assert "No service of clew" in story("watch", "--uninstall").out
+    story("hooks", "remove", "claude-code", "--dry-run")
+    story("mcp", "install", "--remove", "claude-code", "--dry-run")

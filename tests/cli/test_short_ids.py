@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.cli import names
 from clew.cli.app import Refused
-from clew.cli.names import beginnings, meant, short_id, short_ids
+from clew.cli.names import beginnings
 from clew.cli.store import deleted_id, session_of
 from clew.errors import SessionDeletedError, SessionNotFoundError
+from clew.importers import short_ids as names
+from clew.importers.short_ids import meant, short_id, short_ids
 from tests.cli.processes import Clew
 from tests.support.rows import each_row
 
@@ -125,19 +126,38 @@ def test_the_id_of_a_removed_session_finds_no_other() -> None:
             deleted_id(store, "0b1c-")
 
 
+def test_the_short_id_of_a_session_that_is_gone_means_no_other() -> None:
+    """Neither its only fork or subagent, nor a session that came later and begins alike."""
+    with sessions(f"claude-code:{UUID}", f"claude-code:{UUID}#fork-1", "login", "login#fork-10") as store:
+        for id in (f"claude-code:{UUID}", "login"):
+            store.delete(id, purge=True)
+        for text in ("0b1c", "0b1c2d3e", UUID, "login", "login#1", "login#fork-1"):
+            with pytest.raises(Refused, match=f"there is no session '{text}', only (0b1c|login)"):
+                session_of(store, text)
+        for text in ("0b1c2d3e#1", "0b1c2d3e#", "login#10", "login#fork-"):
+            assert "#fork-1" in session_of(store, text).id
+
+        store.create(f"codex:{NEAR}")
+        store.delete(f"codex:{NEAR}")
+        store.create("codex:0b1c2d3e-0000-4a61")
+        with pytest.raises(Refused, match="3 sessions begin with '0b1c2d3e'"):
+            session_of(store, "0b1c2d3e")
+        assert session_of(store, "0b1c2d3e-0").id == "codex:0b1c2d3e-0000-4a61"
+
+
 def test_an_id_that_holds_no_alias_is_found_by_what_follows_its_colon() -> None:
     with sessions(f"strange:{UUID}") as store:
         assert not store.get(f"strange:{UUID}").info.aliases
         assert session_of(store, UUID).id == f"strange:{UUID}"
 
 
-def test_a_removing_command_names_the_whole_id(cli: Clew) -> None:
+def test_a_purge_without_a_question_names_the_whole_ids(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session(f"claude-code:{UUID}")
         store.session(f"claude-code:{NEAR}")
-    done = cli("rm", "0b1c2d3e-4f5", code=1)
-    assert f"takes whole ids or aliases only; write claude-code:{UUID}\n" in done.err
-    done = cli("rm", "0b1c", code=1)
+    done = cli("rm", "--purge", "--yes", "0b1c2d3e-4f5", code=1)
+    assert f"takes whole ids and aliases only; write claude-code:{UUID}, or" in done.err
+    done = cli("rm", "--purge", "--yes", "0b1c", code=1)
     assert f"claude-code:{UUID}, claude-code:{NEAR}" in done.err
 
 

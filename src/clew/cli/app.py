@@ -103,12 +103,9 @@ class SessionArgument(click.Argument):
     """It names a session."""
 
 
-def session_argument(
-    name: str, *, whole: bool = False, trash: bool = False, **attributes: Any
-) -> Callable[[F], F]:
-    """An argument that names a session; shells complete it. `whole`: it takes whole ids and aliases only;
-    `trash`: it names one in the trash."""
-    complete = complete_with("complete_session", whole=whole, trash=trash)
+def session_argument(name: str, *, trash: bool = False, **attributes: Any) -> Callable[[F], F]:
+    """An argument that names a session; shells complete it. `trash`: it names one in the trash."""
+    complete = complete_with("complete_session", trash=trash)
     return click.argument(name, cls=SessionArgument, shell_complete=complete, **attributes)
 
 

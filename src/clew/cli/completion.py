@@ -110,15 +110,14 @@ def complete_session(
     parameter: click.Parameter,
     incomplete: str,
     *,
-    whole: bool = False,
     trash: bool = False,
 ) -> list[Any]:
-    """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `whole`: only
-    whole ids and aliases; `trash`: those in the trash. The store is only read."""
+    """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `trash`:
+    those in the trash. The store is only read."""
     with _store(ctx) as store:
         takes_places = "@" in (parameter.metavar or "")
         places = _places_behind(store, incomplete) if takes_places else []
-        return places or list(_sessions(store, incomplete, whole=whole, trash=trash))
+        return places or list(_sessions(store, incomplete, trash=trash))
 
 
 def complete_place(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
@@ -141,27 +140,25 @@ def _store(ctx: click.Context) -> clew.Store:
     return clew.open(settings.store, read_only=True)
 
 
-def _sessions(store: clew.Store, typed: str, *, whole: bool, trash: bool) -> Iterator[CompletionItem]:
+def _sessions(store: clew.Store, typed: str, *, trash: bool) -> Iterator[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from clew.cli.names import OWN, IndexedKeys, keys_of, short_ids
+    from clew.importers.short_ids import IndexedKeys, keys_of, short_ids
 
     if not typed:
         newest = store.list(limit=NEWEST, deleted=trash, subagents=trash)
-        shown = {info.id: info.id for info in newest}
-        shown = shown if whole else short_ids(store, shown)
+        shown = short_ids(store, [info.id for info in newest])
         for info in newest:
             yield CompletionItem(shown[info.id], help=info.title or "")
         return
     with store._engine.read() as reader:
         found = [key for key in keys_of(IndexedKeys(reader), typed, MOST) if key.session.deleted == trash]
-        names = {} if whole else short_ids(store, [key.session.id for key in found])
+        names = short_ids(store, [key.session.id for key in found])
         done = set()
         for key in found:
-            texts = (key.text,) if whole else (names[key.session.id], key.text)
+            texts = (names[key.session.id], key.text)
             text = next((text for text in texts if text.startswith(typed)), None)
-            is_whole = key.rank < OWN  # what follows a colon is no whole id
-            if text is not None and key.session.id not in done and (is_whole or not whole):
+            if text is not None and key.session.id not in done:
                 done.add(key.session.id)
                 yield CompletionItem(text, help=_title(reader, key.session.sid))
 

@@ -12,13 +12,14 @@ import click
 import clew
 from clew.backends.registry import parse
 from clew.cli.app import Refused, Settings
-from clew.cli.names import MOST, branch_names, entry_name, find_entry, meant, short_ids
+from clew.cli.names import branch_names, entry_name, find_entry, short_ids
 from clew.cli.text import one_line
 from clew.core.conversation.history import branch_pages
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import SessionName
 from clew.core.messages.shell import typed
 from clew.errors import CheckpointNotFoundError, SessionDeletedError, SessionNotFoundError, StoreNotFoundError
+from clew.importers.short_ids import MOST, meant, stands_for, was_shown_as
 
 
 def place_of(session: clew.Session, point: clew.Head | str | int) -> clew.Head:
@@ -150,33 +151,27 @@ class Spot(NamedTuple):
     point: clew.Head | str | int | None
 
 
-def session_of(store: clew.Store, text: str | None, *, whole: bool = False) -> clew.Session:
-    """The session of this id, alias or short id, or of a beginning of one; without a text the newest one.
-
-    `whole`: only a whole id or alias, for commands that remove sessions or change files.
-    """
+def session_of(store: clew.Store, text: str | None) -> clew.Session:
+    """The session of this id, alias or short id, or of a beginning of one; without a text the newest one."""
     if text is None:
         newest = store.latest()
         if newest is None:
             raise Refused(f"there is no session in {store.location}; clew import --scan brings some")
         return newest
-    found = store.find(text)
-    if found is None and whole:
-        raise not_whole(store, text)
-    return found or store.get(_living(store, text))
+    return store.find(text) or store.get(_living(store, text))
 
 
-def spot_of(store: clew.Store, text: str | None, *, whole: bool = False) -> Spot:
+def spot_of(store: clew.Store, text: str | None) -> Spot:
     """`ID@place`: a position, a checkpoint or the id of an entry. An id may hold an @ itself."""
     if text is None or "@" not in text or store.find(text):
-        return Spot(session_of(store, text, whole=whole), None)
+        return Spot(session_of(store, text), None)
     id, _, place = text.rpartition("@")
     if id and store.find(id) is None:
         try:
-            return Spot(session_of(store, text, whole=whole), None)
+            return Spot(session_of(store, text), None)
         except SessionNotFoundError:
             pass
-    session = session_of(store, id, whole=whole)
+    session = session_of(store, id)
     return Spot(session, point_in(session, place))
 
 
@@ -192,22 +187,15 @@ def point_in(session: clew.Session, text: str) -> clew.Head | str | int:
     return str(_entry(session, session.tree(), text))
 
 
-def not_whole(store: clew.Store, text: str, *, with_trash: bool = False) -> Exception:
-    """Why a text is not taken for a session: it was removed, it is only the beginning of an id, or none."""
-    found = _meant(store, text)
-    if any(one.id == text and one.deleted for one in found):
-        return SessionDeletedError(text)
-    ids = [one.id for one in found if with_trash or not one.deleted]
+def not_whole(store: clew.Store, text: str) -> Exception:
+    """Why a text that is no whole id, nor an alias, is not taken for a session, in the trash or not."""
+    ids = [one.id for one in _meant(store, text)]
     if not ids:
-        return SessionDeletedError(found[0].id) if len(found) == 1 else SessionNotFoundError(text)
+        return SessionNotFoundError(text)
+    why = f"{text!r} is not a whole id, and --purge with --yes takes whole ids and aliases only"
     if len(ids) == 1:
-        return Refused(
-            f"{text!r} is not a whole id, and this takes whole ids or aliases only; write {typed(ids[0])}"
-        )
-    return Refused(
-        f"{text!r} is not a whole id, and this takes whole ids or aliases only:"
-        f" {_candidates(store, ids, whole=True)}"
-    )
+        return Refused(f"{why}; write {typed(ids[0])}, or leave out --yes")
+    return Refused(f"{why}: {_candidates(store, ids, whole=True)}")
 
 
 def deleted_id(store: clew.Store, text: str) -> str:
@@ -226,7 +214,8 @@ def _living(store: clew.Store, text: str) -> str:
         raise SessionDeletedError(text)
     if not living:
         raise SessionDeletedError(found[0].id) if len(found) == 1 else SessionNotFoundError(text)
-    return _only(store, text, living)
+    before = [one.id for one in found if one.deleted and was_shown_as(text, one.id)]
+    return _only(store, text, living + before)
 
 
 def _meant(store: clew.Store, text: str, *, in_trash: bool = False) -> list[SessionName]:
@@ -240,6 +229,8 @@ def _only(store: clew.Store, text: str, ids: Sequence[str]) -> str:
         raise Refused(
             f"{many} sessions begin with {text!r}: {_candidates(store, ids)}; type more letters of the id"
         )
+    if not stands_for(text, ids[0]):
+        raise Refused(f"there is no session {text!r}, only {_candidates(store, ids)}")
     return ids[0]
 
 

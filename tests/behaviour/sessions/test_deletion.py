@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from clew.errors import InvalidError, SessionDeletedError, SessionExistsError, SessionNotFoundError
+from clew.errors import (
+    InvalidError,
+    LeaseHeldError,
+    SessionDeletedError,
+    SessionExistsError,
+    SessionNotFoundError,
+)
 from clew.model import utc
 from clew.session import Session
 from clew.store import Store
@@ -284,6 +290,62 @@ class TestDeletion:
         assert _checkpoints(left) == seen
         left.rewind("in base")
         assert said(left) == ["a"]
+
+    # -- subagents
+
+    @pytest.mark.parametrize("purge", [False, True])
+    def test_subagents_go_along_with_the_session_that_they_work_for(self, store: Store, purge: bool) -> None:
+        """Theirs too; a fork, a subagent of another session and one that was trashed before stay as they are.
+        Those that went into the trash come back with the session."""
+        say(store.create("p"), "a")
+        store.get("p").fork("p#fork-1")
+        for id, parent in (("p/1", "p"), ("p/2", "p/1"), ("p/3", "p"), ("other/1", "other")):
+            say(store.create(id, metadata={"parent": parent}), "work")
+        store.delete("p/3")
+
+        assert store.delete("p", purge=purge) is True
+        assert {info.id for info in store.list()} == {"p#fork-1", "other/1"}
+        trashed = {info.id for info in store.list(deleted=True)}
+        assert trashed == (set() if purge else {"p", "p/1", "p/2", "p/3"})
+        if not purge:
+            store.restore_deleted("p")
+            assert {info.id for info in store.list()} == {
+                "p", "p/1", "p/2", "p/3", "p#fork-1", "other/1",
+            }  # fmt: skip
+            assert said(store.get("p/2")) == ["work"]
+        check_store(store)
+
+    def test_a_session_in_the_trash_is_purged_with_its_subagents(self, store: Store) -> None:
+        """With `deleted` those stay that may be those of a session that took the id."""
+        for id, parent in (("p", None), ("p/1", "p")):
+            store.create(id, metadata={"parent": parent} if parent else None)
+        store.delete("p")
+        store.create("p")
+        assert store.delete("p", purge=True, deleted=True) is True
+        assert [info.id for info in store.list(deleted=True)] == ["p/1"]
+        store.delete("p")
+        assert store.delete("p", purge=True) is True
+        assert list(store.list(deleted=True)) == []
+
+    def test_no_session_is_deleted_while_a_worker_holds_its_subagent(self, store: Store) -> None:
+        store.create("p")
+        worker = store.create("p/1", metadata={"parent": "p"})
+        with worker.run(lease=30):
+            for purge in (False, True):
+                with pytest.raises(LeaseHeldError):
+                    store.delete("p", purge=purge)
+            assert {info.id for info in store.list()} == {"p", "p/1"}
+        store.delete("p")
+        assert list(store.list()) == []
+
+    def test_subagents_in_the_trash_whose_id_is_in_use_stay_there(self, store: Store) -> None:
+        for id, parent in (("p", None), ("p/1", "p"), ("p/2", "p")):
+            store.create(id, metadata={"parent": parent} if parent else None)
+        store.delete("p")
+        store.create("p/1")
+        store.restore_deleted("p")
+        assert {info.id for info in store.list()} == {"p", "p/1", "p/2"}
+        assert [info.id for info in store.list(deleted=True)] == ["p/1"]
 
     # -- everything
 

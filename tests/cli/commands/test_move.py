@@ -155,7 +155,7 @@ def test_a_fork_begins_at_the_place_that_was_named(story: Clew) -> None:
 def test_checkpoints_are_set_listed_and_forgotten(story: Clew) -> None:
     assert "done is entry 5 of login-bug\n" == story("checkpoint", "login-bug", "done").out
     assert [["plan", "3"], ["done", "5"]] == [row[:2] for row in story("checkpoint", "login-bug").rows]
-    story("checkpoint", "login-bug", "done", "--delete")
+    story("checkpoint", "login-bug", "done", "--rm")
     assert ["plan"] == [record["name"] for record in story("checkpoint", "login-bug", "--json").records]
     assert "no checkpoint" in story("checkpoint", "login-bug", "done", "-d", code=1).err
 
@@ -348,7 +348,7 @@ def test_a_title_is_shown_set_and_cleared(story: Clew) -> None:
 
 def test_tags_are_added_and_removed(story: Clew) -> None:
     assert ["urgent", "work"] == sorted(story("tag", "login-bug", "urgent").lines)
-    assert ["urgent"] == story("tag", "login-bug", "--remove", "work").lines
+    assert ["urgent"] == story("tag", "login-bug", "--rm", "work").lines
     assert ["urgent"] == story("tag", "login-bug", "--json").records[0]["tags"]
     assert ["urgent"] == story("tag", "login-bug").lines
     assert "urgent" in story.on_terminal("tag", "login-bug").out

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import clew
 from tests.cli.processes import Clew
-from tests.support.rows import each_row
 
 
 def ids(cli: Clew, *, deleted: bool = False) -> list[str]:
@@ -56,7 +55,8 @@ def test_a_session_comes_back_with_its_subagents(story: Clew) -> None:
 
     lines = story("trash", "restore", "login-bug").out.splitlines()
 
-    assert [line.split()[0] for line in lines] == ["login-bug", "login-bug/helper"]
+    back = ["login-bug", "login-bug/helper", "login-bug/other"]
+    assert sorted(line.split()[0] for line in lines) == back
 
 
 def test_what_is_in_the_trash_can_be_purged(story: Clew) -> None:
@@ -97,22 +97,46 @@ def test_several_are_removed_or_none(story: Clew) -> None:
     assert ["login-bug", "login-bug#fork-1"] == ids(story)
 
 
-def test_a_purge_of_what_is_in_the_trash_does_not_take_a_subagent_whose_id_begins_like_it(cli: Clew) -> None:
+def test_a_purge_without_a_question_takes_whole_ids_only(cli: Clew) -> None:
     """Imported sessions are also shown and typed without the name of their agent."""
     with clew.open(cli.store) as store:
-        for id in ("claude-code:0b1c", "claude-code:0b1c/agent-1"):
+        for id in ("claude-code:0b1c", "claude-code:0b1d"):
             store.session(id).append({"role": "user", "content": id})
-    cli("rm", "claude-code:0b1c")
-
+    cli("rm", "0b1c")
     done = cli("rm", "--purge", "--yes", "0b1c", code=1)
     assert "'0b1c' is not a whole id" in done.err
-    assert "; write claude-code:0b1c\n" in done.err
-    assert ["claude-code:0b1c/agent-1"] == ids(cli)
+    assert "; write claude-code:0b1c, or leave out --yes\n" in done.err
     assert ["claude-code:0b1c"] == ids(cli, deleted=True)
+    assert "claude-code:0b1c  (in the trash)" in cli("rm", "--purge", "0b1c", code=1).err, "it asks"
 
     cli("rm", "--purge", "--yes", "claude-code:0b1c")
-    assert ["claude-code:0b1c/agent-1"] == ids(cli)
+    assert ["claude-code:0b1d"] == ids(cli)
     assert [] == ids(cli, deleted=True)
+
+
+def test_subagents_are_named_before_they_go_along(cli: Clew) -> None:
+    """Into the trash, out of it, and for good."""
+    with clew.open(cli.store) as store:
+        for id, parent in (("p", None), ("p/agent-1", "p"), ("p/agent-2", "p/agent-1"), ("q", None)):
+            store.session(id, metadata={"parent": parent} if parent else None)
+    dry = cli("rm", "p", "--dry-run").out
+    assert dry.startswith("would put p in the trash, with 2 subagents\n  p/agent-1  0 messages")
+    assert cli("rm", "--purge", "p", "--dry-run").out.startswith("would remove p for good, with 2 subagents")
+    assert cli("rm", "p", "--dry-run", "--json").records[0]["subagents"] == ["p/agent-1", "p/agent-2"]
+    assert ["p", "p/agent-1", "p/agent-2", "q"] == ids(cli)
+
+    assert "p is in the trash, with 2 subagents; clew trash restore p brings it back" in cli("rm", "p").out
+    assert ["q"] == ids(cli)
+    back = cli("trash", "restore", "p").out
+    assert [line.split(" is back")[0] for line in back.splitlines()] == ["p", "p/agent-1", "p/agent-2"]
+
+    asked = cli("rm", "--purge", "p", code=1).err
+    assert "Remove 3 sessions for good?" in asked
+    assert "p/agent-2" in asked
+    assert cli("rm", "--purge", "--yes", "p", "--json").records == [
+        {"id": "p", "done": "purged", "subagents": ["p/agent-1", "p/agent-2"]}
+    ]
+    assert ["q"] == ids(cli)
 
 
 def test_a_purge_takes_an_id_in_the_trash_before_an_alias_of_a_living_session(cli: Clew) -> None:
@@ -129,36 +153,48 @@ def test_a_purge_takes_an_id_in_the_trash_before_an_alias_of_a_living_session(cl
     assert [] == ids(cli, deleted=True)
 
 
-@each_row(
-    "typed",
-    [
-        ("rm", "login"),
-        ("rm", "--purge", "--yes", "login"),
-        ("checkpoint", "login-bug#", "plan", "--delete"),
-        ("rewind", "login-bug#", "plan", "--files", "--yes"),
-        ("undo", "login-bug#"),
-        ("redo", "login-bug#"),
-        ("restore", "login-bug#@plan", "--yes"),
-    ],
-    ids=lambda typed: " ".join(typed),
-)
-def test_what_removes_something_or_changes_files_takes_whole_ids(story: Clew, typed: tuple[str, ...]) -> None:
-    """The error has the whole ids that fit, to be copied."""
-    with clew.open(story.store) as store:
-        before = [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
-    done = story(*typed, code=1)
-    assert "is not a whole id" in done.err
-    assert "; write login-bug" in done.err
-    with clew.open(story.store) as store:
-        assert before == [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
+UUID = "0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8"
 
 
-def test_a_snapshot_is_restored_by_its_whole_id(cli: Clew, tmp_path: Path) -> None:
+def test_every_command_takes_the_short_id_that_ls_shows(cli: Clew, tmp_path: Path) -> None:
+    """A dry run too; `rm` takes nothing shorter."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("then")
+    with clew.open(cli.store) as store:
+        session = store.session(f"claude-code:{UUID}", workspace=tmp_path / "work")
+        session.append({"role": "user", "content": "hello"})
+        session.checkpoint("plan", files=tmp_path / "work")
+        session.append({"role": "assistant", "content": "hi"})
+    short = "0b1c2d3e"
+    place = ("--root", "work")
+    for typed in (
+        ("rewind", short, "plan", "--files", *place, "--dry-run"),
+        ("rewind", short, "plan", "--files", *place, "--yes"),
+        ("undo", short, "--dry-run"),
+        ("undo", short, "--yes"),
+        ("redo", short, "--dry-run"),
+        ("redo", short, "--yes"),
+        ("restore", f"{short}@plan", "--to", "work", "--dry-run"),
+        ("restore", f"{short}@plan", "--to", "work", "--yes"),
+        ("checkpoint", short, "plan", "--rm"),
+        ("rm", short, "--dry-run"),
+        ("rm", short),
+        ("trash", "restore", short),
+    ):
+        cli(*typed)
+    dry = cli.on_terminal("rm", short, "--dry-run").out
+    assert f"would put {short} in the trash" in dry, "on a terminal it is called so"
+    assert "'0b1c' is too short to remove a session by; write 0b1c2d3e" in cli("rm", "0b1c", code=1).err
+    assert "write 0b1c2d3e" in cli("rm", "claude-code:0b1c", code=1).err
+    assert [f"claude-code:{UUID}"] == ids(cli)
+
+
+def test_a_snapshot_is_restored_by_the_beginning_of_its_id(cli: Clew, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     file = tmp_path / "work" / "a.txt"
     file.write_text("then")
     id = cli("snapshot", "work", "--json").records[0]["id"]
     file.write_text("now")
-    assert id in cli("restore", id[:12], "--yes", "--on-conflict", "overwrite", code=1).err
-    assert "now" == file.read_text()
-    assert "then" in cli("diff", id[:12]).out, "a look may be taken by the beginning"
+    assert "then" in cli("diff", id[:12]).out
+    cli("restore", id[:12], "--yes", "--on-conflict", "overwrite")
+    assert "then" == file.read_text()

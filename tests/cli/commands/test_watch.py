@@ -238,4 +238,4 @@ def test_a_password_does_not_go_into_the_file_of_a_service(cli: Clew) -> None:
 def test_what_does_not_go_together(cli: Clew) -> None:
     assert "--dry-run goes with" in cli("watch", "--dry-run", code=2).err
     assert "--status takes no path" in cli("watch", "--status", ".", code=2).err
-    assert cli("watch", "--uninstall").out == "No service of clew is installed.\n"
+    assert cli("watch", "--rm").out == "No service of clew is installed.\n"

@@ -46,7 +46,7 @@ def commands() -> Iterator[str]:
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         if isinstance(command, click.Group):
-            yield from (f"{name} {inner}" for inner in command.commands)
+            yield from (f"{name} {inner}" for inner, one in command.commands.items() if not one.hidden)
         else:
             yield name
 
@@ -78,13 +78,14 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
         "share ls": [[], ["--json"]],
         "share rm": [[missing]],
         "sync": [[], ["-v"], ["--json"], [missing], [str(home), "--dry-run", "-v"], [str(home), "-v"]],
-        "watch": [["--status"], ["--install", "--dry-run", missing], ["--uninstall", "--dry-run"],
+        "watch": [["--status"], ["--install", "--dry-run", missing], ["--rm", "--dry-run"],
                   ["--status", "--json"]],
         "hooks install": [["--all", "--dry-run"], ["--all"], [missing]],
         "hooks status": [[], [missing], ["--json"]],
-        "hooks remove": [["--all", "--dry-run"], ["--all"], [missing]],
+        "hooks rm": [["--all", "--dry-run"], ["--all"], [missing]],
         "mcp install": [["--all", "--dry-run"], ["--all"], [missing], ["codex", "--workspace", missing],
-                        ["--all", "--project", "--dry-run"], ["--all", "--remove"]],
+                        ["--all", "--project", "--dry-run"], ["--all", "--dry-run", "--skill"]],
+        "mcp rm": [["--all", "--dry-run"], ["--all"], [missing]],
         "mcp status": [[], [missing], ["--json"], ["--project"]],
         "mcp hint": [[], ["--client", "codex"], ["--client", missing], ["--store", missing]],
         "resume": [[ID], [missing], [f"{ID}@{missing}"], [ID, "--directory", missing],
@@ -96,7 +97,7 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
         "copy": [[str(home / "a.db"), str(home / f"copy{NAME}.db")], [missing, missing],
                  [str(home / "a.db"), str(home / f"copy{NAME}.db"), "--session", missing]],
         "backup": [[str(home / f"b{NAME}.db")], [str(home / f"b{NAME}.db")], [missing]],
-        "checkpoint": [[ID], [ID, f"new{HOSTILE}"], [ID, missing, "--delete"], [ID, "--json"],
+        "checkpoint": [[ID], [ID, f"new{HOSTILE}"], [ID, missing, "--rm"], [ID, "--json"],
                        [ID, f"files{HOSTILE}", "--files", root]],
         "rewind": [[ID, f"point{HOSTILE}", "--dry-run"], [ID, missing], [ID, "1", "--yes"], [missing, "1"],
                    [ID, f"filed{HOSTILE}", "--files", "--root", root, "--dry-run"]],
@@ -112,7 +113,7 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
                     ["--finish", missing], ["--pending"], [f"{ID}@filed{HOSTILE}", "--to", root, "--yes"]],
         "gc": [["--dry-run"]],
         "title": [[ID], [ID, f"title{HOSTILE}"], [missing], [ID, "--json"]],
-        "tag": [[ID], [ID, f"more{HOSTILE}"], [ID, "--remove", missing], [missing]],
+        "tag": [[ID], [ID, f"more{HOSTILE}"], [ID, "--rm", missing], [missing]],
         "close": [[ID], [missing]],
         "reopen": [[ID], [missing]],
         "rm": [[missing], [f"gone{HOSTILE}"], [f"failed{HOSTILE}", "--purge"]],

@@ -12,7 +12,7 @@ import pytest
 
 from clew.errors import InvalidError
 from clew.importers.hooks import install as installing
-from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.agents import AGENTS, Agent
 from clew.importers.hooks.install import hooks_directory, install, remove, script_of, status
 from tests.support.rows import each_row
 
@@ -389,8 +389,7 @@ def test_agents_that_are_not_here_are_said_to_be(home: Path, monkeypatch: pytest
         install(AGENTS["codex"], files=None)
 
 
-def test_other_names_and_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(OTHER_NAMES.values()) <= set(AGENTS)
+def test_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {
         "claude-code": ("CLAUDE_CONFIG_DIR", "settings.json"),
         "codex": ("CODEX_HOME", "hooks.json"),

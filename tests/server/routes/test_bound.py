@@ -137,6 +137,22 @@ def test_its_own_trash(server: Running, bound: httpx.Client, place: str) -> None
     assert server.store.find("a") is not None
 
 
+def test_only_subagents_that_it_sees_go_along(server: Running, bound: httpx.Client, place: str) -> None:
+    def ids(*, deleted: bool) -> list[str]:
+        return sorted(info.id for info in server.store.list(deleted=deleted))
+
+    before = ids(deleted=False)
+    bound.post(S, json={"id": "p9"}).raise_for_status()
+    bound.post(S, json={"id": "p9/1", "metadata": {"parent": "p9"}}).raise_for_status()
+    server.store.create("p9/2", metadata={"parent": "p9"})
+    assert bound.delete(f"{S}/p9").status_code == 204
+    assert ids(deleted=True) == ["p9", "p9/1"]
+    server.store.delete("p9/2")
+    assert bound.post(f"{S}/p9/restore").status_code == 200
+    assert ids(deleted=True) == ["p9/2"]
+    assert ids(deleted=False) == sorted([*before, "p9", "p9/1"])
+
+
 def test_a_session_that_was_moved_away_is_not_there_any_more(
     server: Running, bound: httpx.Client, place: str
 ) -> None:

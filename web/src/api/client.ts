@@ -29,6 +29,8 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly next = "",
+    /** The rest of what the server said. */
+    readonly problem: Record<string, unknown> = {},
   ) {
     super(message);
   }
@@ -116,7 +118,7 @@ const A_CALL = /; (?:store\.|pass (?:it as|move=)).*$/s;
 
 /** What an answer says is wrong. One that says "sign in" ends the sign-in of the page. */
 export async function failure(answer: Response): Promise<ApiError> {
-  const problem: Partial<Problem> = await answer.json().catch(() => ({}));
+  const problem: Partial<Problem> & Record<string, unknown> = await answer.json().catch(() => ({}));
   if (answer.status === 401 && me.value) {
     signedOutBecause.value = share === null ? "Your sign-in has ended. Sign in again to go on." : "";
     me.value = null;
@@ -125,7 +127,7 @@ export async function failure(answer: Response): Promise<ApiError> {
   const text = known || problem.detail?.replace(A_CALL, "") || problem.title || `The server answered ${answer.status}.`;
   // What to do next is said to programs, too; who reads a page sends no requests by hand.
   const next = known || problem.next?.includes("/api/v1/") ? "" : problem.next;
-  return new ApiError(answer.status, problem.code ?? "", text, next);
+  return new ApiError(answer.status, problem.code ?? "", text, next, problem);
 }
 
 async function decoded<T>(method: string, path: string, options?: Options): Promise<T> {

@@ -9,6 +9,7 @@ import { Handoff } from "../handoff/Handoff";
 import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
 import { Transcript } from "../transcript/Transcript";
+import { AmbiguousAddress } from "./Ambiguous";
 import { onKey, useCommands } from "./commands";
 import { KeySheet } from "./KeySheet";
 import { Palette } from "./Palette";
@@ -72,7 +73,8 @@ function Frame(): JSX.Element {
         {shown !== null && <Transcript key={`${shown} ${place.value.query.get("at") ?? ""}`} id={shown} at={place.value.query.get("at")} />}
         {shown === null && view === "compare" && <Compare />}
         {shown === null && view === "usage" && <UsageView />}
-        {shown === null && (view === "home" || view === "session") && <Welcome />}
+        {shown === null && view === "home" && <Welcome />}
+        {shown === null && view === "session" && <AmbiguousAddress />}
       </main>
       {shown !== null && shared === null && <Panel />}
       {shown !== null && shared === null && <Moves />}

@@ -6,8 +6,10 @@ export type View = "home" | "session" | "compare" | "usage";
 
 export interface Place {
   view: View;
-  /** Of the session, in a view of one. */
+  /** Of the session, in a view of one; null: what the address says is not known yet. */
   id: string | null;
+  /** What the address says of it: its id, or a short one. */
+  name: string | null;
   query: URLSearchParams;
   /** The entry after `#`. */
   hash: string;
@@ -18,9 +20,45 @@ function read(): Place {
   const query = new URLSearchParams(location.search);
   const hash = decode(location.hash.slice(1));
   const found = /^\/s\/([^/]+)$/.exec(path);
-  if (found) return { view: "session", id: decode(found[1]!, unpart), query, hash };
-  if (path === "/compare" || path === "/usage") return { view: path.slice(1) as View, id: null, query, hash };
-  return { view: "home", id: null, query, hash };
+  if (found) {
+    const name = decode(found[1]!, unpart);
+    return { view: "session", id: idOf(name), name, query, hash };
+  }
+  const view = path === "/compare" || path === "/usage" ? (path.slice(1) as View) : "home";
+  return { view, id: null, name: null, query, hash };
+}
+
+// -- sessions by their short ids, as far as they are known: app/names.ts asks the server for others
+
+const ids = new Map<string, string>();
+const shortIds = new Map<string, string>();
+
+/** The id of the session that a text in an address means; null: not known yet. */
+export function idOf(name: string): string | null {
+  return ids.get(name) ?? null;
+}
+
+/** What a session is called in addresses. */
+function nameOf(id: string): string {
+  if (!ids.has(id)) ids.set(id, id); // a link of the page: it is an id
+  return shortIds.get(id) ?? id;
+}
+
+/** Whether a session has to be asked for to be called by its short id. */
+export function isShortened(id: string): boolean {
+  return shortIds.has(id);
+}
+
+/** Take over what a text means, and let the address show the short id. */
+export function learn(name: string, id: string, shortId: string): void {
+  for (const one of [name, id, shortId]) ids.set(one, id);
+  shortIds.set(id, shortId);
+  const now = place.peek();
+  if (now.name === name && name !== shortId) {
+    go(`${root}/s/${part(shortId)}${location.search}${location.hash}`, { replace: true });
+  } else if (now.name === name || now.view === "compare") {
+    place.value = read();
+  }
 }
 
 function decode(text: string, how: (text: string) => string = decodeURIComponent): string {
@@ -62,13 +100,18 @@ function ofList(): URLSearchParams {
   return kept;
 }
 
+function named(id: Changes[string] | undefined): string | null {
+  return typeof id === "string" ? id && nameOf(id) : null;
+}
+
 /** Addresses, for links. */
 export const to = {
   home: (changes: Changes = {}): string => `${root}/${changed(ofList(), changes)}`,
   session: (id: string, changes: Changes = {}, entry = ""): string =>
-    `${root}/s/${part(id)}${changed(ofList(), changes)}${entry ? `#${encodeURIComponent(entry)}` : ""}`,
+    `${root}/s/${part(nameOf(id))}${changed(ofList(), changes)}${entry ? `#${encodeURIComponent(entry)}` : ""}`,
   usage: (changes: Changes = {}): string => `${root}/usage${changed(ofList(), changes)}`,
-  compare: (changes: Changes): string => `${root}/compare${changed(ofList(), changes)}`,
+  compare: ({ a, b, ...changes }: Changes): string =>
+    `${root}/compare${changed(ofList(), { ...changes, a: named(a), b: named(b) })}`,
   /** The same view with other parameters. */
   here: (changes: Changes, hash: string | null = null): string =>
     `${location.pathname}${changed(new URLSearchParams(location.search), changes)}` +

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { ComparedPath, Comparison } from "../api/trees";
 import { entryId } from "../api/types";
 import { useCommands } from "../app/commands";
-import { go, place, to } from "../app/router";
+import { go, idOf, place, to } from "../app/router";
 import { mayFiles } from "../app/state";
 import { Changes } from "../files/Changes";
 import { plural } from "../parts/numbers";
@@ -21,9 +21,10 @@ interface Chosen {
   b_at: string;
 }
 
+/** Sessions may be named by short ids; one that is not known yet is left out for a moment. */
 function chosenOf(query: URLSearchParams): Chosen {
   const one = (name: string) => query.get(name) ?? "";
-  return { a: one("a"), b: one("b"), a_at: one("a_at"), b_at: one("b_at") };
+  return { a: idOf(one("a")) ?? "", b: idOf(one("b")) ?? "", a_at: one("a_at"), b_at: one("b_at") };
 }
 
 export function Compare(): JSX.Element {

@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { go, place, to } from "../app/router";
+import { go, idOf, place, to } from "../app/router";
 import { mayWrite } from "../app/state";
 import { money, plural } from "../parts/numbers";
 import { Popover } from "../parts/Popover";
 import { ago, exact } from "../parts/time";
-import { rename, renaming, restoreFamily, star, tagging, trash } from "./actions";
+import { rename, renaming, restore, star, tagging, trash } from "./actions";
 import { clock } from "./clock";
 import type { SessionList } from "./list";
 import { isStarred, type Row, STAR } from "./rows";
@@ -108,7 +108,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
       <div class="sessions-row">
         <div class="sessions-link">{content}</div>
         {mayWrite.value && (
-          <button type="button" class="sessions-restore" onClick={() => void restoreFamily(row.id)} aria-label={`Restore ${row.title}`}>
+          <button type="button" class="sessions-restore" onClick={() => void restore(row.id)} aria-label={`Restore ${row.title}`}>
             Restore
           </button>
         )}
@@ -177,7 +177,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
 
 /** The comparison with the session that is open, or that was chosen for one already; else the other is chosen there. */
 function compareWith(id: string): string {
-  const other = place.peek().id ?? place.peek().query.get("a");
+  const other = place.peek().id ?? idOf(place.peek().query.get("a") ?? "");
   return to.compare(other === null || other === id ? { a: id } : { a: other, b: id });
 }
 

@@ -51,8 +51,8 @@ export function rename(id: string, title: string): Promise<void> {
   return change(id, { title: title.trim() || null });
 }
 
-/** Of a session, all of them: the nearest first. `deleted`: those in the trash. */
-async function subagentsOf(id: string, deleted = false): Promise<string[]> {
+/** Of a session, all of them: the nearest first. */
+async function subagentsOf(id: string): Promise<string[]> {
   const found: string[] = [];
   const waiting = [id];
   const seen = new Set(waiting);
@@ -60,7 +60,7 @@ async function subagentsOf(id: string, deleted = false): Promise<string[]> {
     const parent = waiting.shift()!;
     let cursor: string | null = null;
     do {
-      const page: Page<SessionInfo> = await get("/sessions", { parent, deleted, limit: 200, cursor });
+      const page: Page<SessionInfo> = await get("/sessions", { parent, limit: 200, cursor });
       for (const { id: child } of page.data) {
         if (seen.has(child)) continue;
         seen.add(child);
@@ -73,45 +73,34 @@ async function subagentsOf(id: string, deleted = false): Promise<string[]> {
   return found;
 }
 
-/** Move a session to the trash, with its subagents: alone they would be sessions without a parent. */
+/** Move a session to the trash. Its subagents go along, and come back with it. */
 export async function trash(target: Target): Promise<void> {
-  const gone: string[] = [];
+  let along = 0;
   try {
-    for (const id of [...(await subagentsOf(target.id)), target.id]) {
-      await remove(at(id));
-      gone.unshift(id);
-    }
+    along = (await subagentsOf(target.id)).length;
+    await remove(at(target.id));
   } catch (error) {
-    told(error);
-    for (const id of gone) await post(at(id, "/restore")).catch(told);
-    return;
+    return told(error);
   }
   const wasShown = place.peek().id === target.id;
   if (wasShown) go(to.home());
-  const along = gone.length > 1 ? `, with ${plural(gone.length - 1, "subagent")}` : "";
-  toast(`Moved to the trash${along}.`, {
+  toast(`Moved to the trash${along > 0 ? `, with ${plural(along, "subagent")}` : ""}.`, {
     title: "Undo",
     run: () => {
-      restore(gone).then((isDone) => isDone && wasShown && go(to.session(target.id)), told);
+      restore(target.id).then((isDone) => isDone && wasShown && go(to.session(target.id)), told);
     },
   });
 }
 
-/** Bring sessions back from the trash, the parent first. */
-export async function restore(ids: readonly string[]): Promise<boolean> {
+/** Bring a session back from the trash, and the subagents that are there too. */
+export async function restore(id: string): Promise<boolean> {
   try {
-    for (const id of ids) changed(await post<SessionInfo>(at(id, "/restore")));
+    changed(await post<SessionInfo>(at(id, "/restore")));
     return true;
   } catch (error) {
     told(error);
     return false;
   }
-}
-
-/** Bring a session back, and the subagents that are in the trash too. */
-export async function restoreFamily(id: string): Promise<void> {
-  const subagents = await subagentsOf(id, true).catch(() => []);
-  await restore([id, ...subagents]);
 }
 
 /** The session that keys act on: the one in the list that has the focus, else the one that is shown. */

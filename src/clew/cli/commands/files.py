@@ -83,8 +83,7 @@ def restore_command(
 
     Files that are newer than the snapshot are deleted; the present state is saved first, so that you can undo
     the restore. Files that no snapshot holds, such as ignored ones, stay. A directory in which you have not
-    used this store before is not touched unless --to names it. It takes whole ids; clew files --json prints
-    those of snapshots.
+    used this store before is not touched unless --to names it.
 
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
@@ -101,7 +100,7 @@ def restore_command(
                 return _print_report(out, settings, plan)
             ask_for(plan, yes=yes)
             return _print_report(out, settings, go_on())
-        snapshot = snapshot_of(store, str(what), whole=True)
+        snapshot = snapshot_of(store, str(what))
         plan = store.restore(
             snapshot, to, paths=paths or None, dry_run=True, on_conflict=on_conflict, force=force
         )
@@ -120,33 +119,28 @@ def restore_command(
         return _print_report(out, settings, report)
 
 
-def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
-    """The id of a snapshot: by the beginning of it, or that of a checkpoint as `ID@name`.
-
-    `whole`: only by the whole id, for what changes files.
-    """
+def snapshot_of(store: clew.Store, text: str) -> str:
+    """The id of a snapshot: by the beginning of it, or that of a checkpoint as `ID@name`."""
     found = [one.id for one in store.snapshots(limit=100_000) if one.id.startswith(text)] if text else []
     if text in found:
         return text
-    if len(found) == 1 and not whole:
+    if len(found) == 1:
         return found[0]
     if found:
         shown = ", ".join(found[:SHOWN])
-        if whole:
-            raise Refused(f"{text!r} is not a whole id, and this takes whole ids only: {shown}")
         raise Refused(f"{len(found)} snapshots begin with {text!r}: {shown}; type more of it")
     if "@" in text:
         try:
-            return _kept_at(store, text, whole)
+            return _kept_at(store, text)
         except SessionNotFoundError:
             pass
     raise SnapshotNotFoundError(text)
 
 
-def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
+def _kept_at(store: clew.Store, text: str) -> str:
     from clew.files.rewind import snapshot_at
 
-    session, point = spot_of(store, text, whole=whole)
+    session, point = spot_of(store, text)
     with session._look() as (reader, row):
         return snapshot_at(reader, row, session.head if point is None else point)
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 import clew
+from clew.cli.agents import agent_in
 from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
@@ -132,6 +133,7 @@ def ls_command(
     with opened(settings) as store:
         priced = out.json or out.is_terminal if shown is None else "cost" in shown
         counted = out.json or out.is_terminal or not {"agents", "forks"}.isdisjoint(shown or ())
+        filters["agent"] = agent_in(store, agent)
         lines, is_more = lines_of(store, wanted, counted=counted, priced=priced, **filters)
         print_lines(out, store, lines, shown)
         if not out.is_terminal:
@@ -218,18 +220,22 @@ def title_command(settings: Settings, id: str, title: str | None, clear: bool) -
     "tag",
     "clew tag login                  show its tags",
     "clew tag login work             add a tag",
-    "clew tag login --remove urgent  remove a tag",
+    "clew tag login --rm urgent      remove a tag",
 )
 @session_argument("id")
 @click.argument("tags", nargs=-1)
-@click.option("-d", "--remove", multiple=True, metavar="TAG", help="Remove this tag")
+@click.option("--rm", "removed", multiple=True, metavar="TAG", help="Remove this tag")
+@click.option("-d", "--remove", "removed_too", multiple=True, hidden=True)
 @click.pass_obj
-def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
+def tag_command(
+    settings: Settings, id: str, tags: tuple[str, ...], removed: tuple[str, ...], removed_too: tuple[str, ...]
+) -> None:
     out = Output(settings)
     with opened(settings) as store:
         session = session_of(store, id)
-        if tags or remove:
-            kept = [tag for tag in dict.fromkeys((*session.info.tags, *tags)) if tag not in remove]
+        removed += removed_too
+        if tags or removed:
+            kept = [tag for tag in dict.fromkeys((*session.info.tags, *tags)) if tag not in removed]
             session.update(tags=kept)
         now = session.info.tags
     if out.json:

@@ -34,15 +34,17 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
     "clew checkpoint login plan            name the current point",
     "clew checkpoint login plan --files .  save this directory with it",
     "clew checkpoint login                 list the checkpoints",
+    "clew checkpoint login plan --rm       remove the name again",
 )
-@session_argument("id", whole=True)
+@session_argument("id")
 @click.argument("name", required=False)
 @click.option(
     "--files", type=click.Path(exists=True, file_okay=False), help="Save this directory with the checkpoint"
 )
 @include_option
 @exclude_option
-@click.option("-d", "--delete", is_flag=True, help="Remove the name; the entries stay")
+@click.option("--rm", "removes", is_flag=True, help="Remove the name; the entries stay")
+@click.option("-d", "--delete", "removes", is_flag=True, hidden=True)
 @click.pass_obj
 def checkpoint_command(
     settings: Settings,
@@ -51,7 +53,7 @@ def checkpoint_command(
     files: str | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-    delete: bool,
+    removes: bool,
 ) -> None:
     """Without NAME it lists the checkpoints.
     Piped: name, position, time (UTC), session and snapshot, separated by tabs.
@@ -60,11 +62,11 @@ def checkpoint_command(
         raise click.UsageError("--include and --exclude go with --files")
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id, whole=delete)
+        session = session_of(store, id)
         if name is None:
             _list_checkpoints(out, session)
             return
-        if delete:
+        if removes:
             session.get_checkpoint(name)
             session.delete_checkpoint(name)
             out.line(f"{name} is forgotten; the entries stay")
@@ -131,14 +133,13 @@ def rewind_command(
     Nothing is removed, and clew undo goes back again.
 
     With --files the directory becomes what it was then. The changes are shown first, and you are asked. The
-    present files are saved first, and clew undo brings them back. --files takes a whole id, not the beginning
-    of one.
+    present files are saved first, and clew undo brings them back.
     """
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
-        session, point = _spot(store, id, to, whole=files)
+        session, point = _spot(store, id, to)
         step = _Step(settings, out, store, session)
         move = partial(session.rewind, point, files=root or files, on_conflict=on_conflict)
         plan = move(dry_run=True)
@@ -149,14 +150,12 @@ def rewind_command(
         return step.take("rewind", move)
 
 
-def _spot(
-    store: clew.Store, id: str, to: str | None, *, whole: bool
-) -> tuple[clew.Session, clew.Head | str | int]:
+def _spot(store: clew.Store, id: str, to: str | None) -> tuple[clew.Session, clew.Head | str | int]:
     """Where to go: `ID TO`, or `ID@TO`."""
     if to is not None:
-        session = session_of(store, id, whole=whole)
+        session = session_of(store, id)
         return session, point_in(session, to)
-    spot = spot_of(store, id, whole=whole)
+    spot = spot_of(store, id)
     if spot.point is None:
         raise click.UsageError("missing argument TO", click.get_current_context())
     return spot.session, spot.point
@@ -183,8 +182,7 @@ def undo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
     """Files that the move restored come back too. The changes are shown first, and you are asked. A directory
-    in which you have not used this store before is not touched unless --root names it. It takes a whole id or
-    an alias.
+    in which you have not used this store before is not touched unless --root names it.
 
     --list prints all moves, as git reflog does; clew rewind and clew show take the places that it names.
     Piped: number, time (UTC), move, from, to, and undo or redo where that comes next, separated by tabs.
@@ -195,7 +193,7 @@ def undo_command(
 
 
 @command("redo", "clew redo login", "clew redo login --list            list all moves")
-@session_argument("id", whole=True)
+@session_argument("id")
 @list_option
 @root_option
 @dry_option
@@ -204,7 +202,7 @@ def undo_command(
 def redo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
-    """It restores files as clew undo does. It takes a whole id or an alias."""
+    """It restores files as clew undo does."""
     return (
         _list_moves(settings, id) if history else _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
     )
@@ -215,7 +213,7 @@ def _move(
 ) -> int:
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id, whole=True)  # it may change files
+        session = session_of(store, id)
         step = _Step(settings, out, store, session)
         move = session.undo if verb == "undo" else session.redo
         plan = move(root=root, dry_run=True)

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 import clew
+from clew.cli.agents import agent_in
 from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal_size
@@ -121,6 +122,7 @@ def search_command(
     is_mixed = out.is_terminal and session is None
     with opened(settings) as store:
         one = None if session is None else session_of(store, session).id
+        agent = agent_in(store, agent)
         request = request_of(
             " ".join(words),
             role="user" if human else role,

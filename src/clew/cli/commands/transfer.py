@@ -13,6 +13,7 @@ import click
 
 import clew
 from clew.backends.registry import OF_FILES, masked, parse
+from clew.cli.agents import AgentName
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.names import short_id, short_ids
 from clew.cli.output import Output, on_copy, progress
@@ -59,7 +60,7 @@ TOLD: Final = 10
     "-f",
     "--format",
     "format",
-    type=click.Choice(FORMATS),
+    type=AgentName(FORMATS, "format"),
     help="Write this format, if the file name does not tell it",
 )
 @click.option(

@@ -132,8 +132,13 @@ def all_pages(cli: Commands) -> Iterator[Page]:
         assert command is not None
         yield page_of(command, f"clew {name}")
         if isinstance(command, click.Group):
-            for inner in command.commands.values():
+            for inner in _shown(command):
                 yield page_of(inner, f"clew {name} {inner.name}")
+
+
+def _shown(group: click.Group) -> list[click.Command]:
+    """Its commands, without older names of them."""
+    return [one for one in group.commands.values() if not one.hidden]
 
 
 def _usage(command: click.Command, path: str) -> str:
@@ -186,8 +191,7 @@ def _sections(command: click.Command) -> Iterator[Section]:
         for title, commands in by_title.items():
             yield Section(title, tuple((name, place.help) for name, place in commands.items()))
     elif isinstance(command, click.Group):
-        inner = command.commands.values()
-        yield Section("Commands", tuple((str(one.name), page_of(one, "").summary) for one in inner))
+        yield Section("Commands", tuple((str(one.name), page_of(one, "").summary) for one in _shown(command)))
 
 
 def _example(text: str) -> Example:

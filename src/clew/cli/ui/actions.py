@@ -185,18 +185,19 @@ class StoreScreen(Screen[None]):
             family = [id, *self.browser.catalog.below(id)]
 
             def delete(store: clew.Store) -> list[str]:
-                return [one for one in family if store.delete(one)]
+                found = [one for one in family if store.find(one) is not None]
+                return found if store.delete(id) else []
 
             gone = self.store.transact(delete)
-            self._keep(id, lambda: self._bring_back(gone))
+            self._keep(id, lambda: self._bring_back(id))
             with_them = f" with {count(len(gone) - 1, 'subagent')}" if len(gone) > 1 else ""
             self.say(f"{self.name_of(id)} is in the trash{with_them}; u brings it back")
             self.browser.catalog.remove(gone)
             self._gone(id)
 
-    def _bring_back(self, ids: list[str]) -> str:
-        self.store.transact(lambda store: [store.restore_deleted(id).id for id in ids])
-        return f"{self.name_of(ids[0])} is back"
+    def _bring_back(self, id: str) -> str:
+        self.store.restore_deleted(id)
+        return f"{self.name_of(id)} is back"
 
     # -- undo
 

@@ -7,10 +7,12 @@ from typing import Protocol, TypeVar
 
 import click
 
+from clew.cli.agents import unknown
 from clew.cli.app import PARTLY, described
 from clew.cli.output import Output
 from clew.cli.text import clean, from_home, one_line
 from clew.errors import ClewError, InvalidError
+from clew.importers.agent_names import agent_named
 from clew.importers.settings.backup import Change
 
 
@@ -28,33 +30,30 @@ def chosen(
     names: Sequence[str],
     every: bool,
     known: Mapping[str, P],
-    others: Mapping[str, str],
     is_here: Callable[[P], bool],
 ) -> list[P]:
-    """The programs that a command is about. `others`: further names; `is_here`: of all, only these."""
+    """The programs that a command is about. `is_here`: of all, only these."""
     listed = ", ".join(known)
     if every and names:
         raise click.UsageError(f"name {kind}s, or give --all, not both")
     if not every and not names:
         raise click.UsageError(f"name {'an' if kind[0] in 'aeiou' else 'a'} {kind} ({listed}), or give --all")
     if not every:
-        return named(kind, names, known, others)
+        return named(kind, names, known)
     found = [program for program in known.values() if is_here(program)]
     if not found:
         raise InvalidError(f"none of these {kind}s was found: {listed}")
     return found
 
 
-def named(kind: str, names: Sequence[str], known: Mapping[str, P], others: Mapping[str, str]) -> list[P]:
-    """The programs of these names, each once."""
-    for name in names:
-        if name not in known and name not in others:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, [*known, *others], 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise click.UsageError(f"no {kind} {name!r}; {hint}")
-    whole = dict.fromkeys(others.get(name, name) for name in names)
+def named(kind: str, names: Sequence[str], known: Mapping[str, P]) -> list[P]:
+    """The programs of these names, or of short forms of them, each once."""
+    whole: dict[str, None] = {}
+    for text in names:
+        name = agent_named(text, known)
+        if name is None:
+            raise click.UsageError(unknown(kind, text, known))
+        whole[name] = None
     return [known[name] for name in whole]
 
 

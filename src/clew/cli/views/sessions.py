@@ -20,7 +20,7 @@ from clew.cli.table import COMFORTABLE, Cell, Column
 from clew.cli.text import ago, clew_command, count, iso, money, size
 from clew.cli.views.folding import Family, Folds
 from clew.core.conversation.kin import Kin, base_of, kind_of, may_be_base
-from clew.core.conversation.listing import subagents_of
+from clew.core.conversation.points import subagents_of
 from clew.core.log import checks
 from clew.core.log.records import PARENT, parent_of
 from clew.core.log.rows import Listed, SessionQuery

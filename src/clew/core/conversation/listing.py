@@ -217,18 +217,3 @@ class Parents:
             except CorruptError:
                 self._known[id] = None  # it is listed as damaged
         return True
-
-
-def subagents_of(reader: Reader, id: str) -> list[Listed]:
-    """The subagents of a session that are not in the trash, and theirs; newest activity first in each."""
-    found: list[Listed] = []
-    seen = {id}
-    waiting = [id]
-    while waiting:
-        where = wanted({PARENT: waiting.pop()})
-        for one in reader.list_sessions(SessionQuery(limit=2**31, where=where)):
-            if one.row.id not in seen:
-                seen.add(one.row.id)
-                found.append(one)
-                waiting.append(one.row.id)
-    return found

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.backends.rows import wanted
 from clew.core.log.ids import MAX_POSITION, is_id, parse_entry_id
-from clew.core.log.records import number_in
-from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, HeadRow, SessionRow
+from clew.core.log.records import PARENT, number_in
+from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, HeadRow, Listed, SessionQuery, SessionRow
 from clew.core.log.tree import MisplacedError, Paths, Segment, locate, misplaced, path, sound
 from clew.errors import BranchMissingError, CheckpointNotFoundError, CorruptError, EntryNotFoundError
 from clew.model import Checkpoint, Entry, Head
@@ -85,6 +86,24 @@ def find_deleted(reader: Reader, id: str) -> SessionRow | None:
         if row is not None and row.deleted is None:
             return None
     return row
+
+
+def subagents_of(reader: Reader, id: str, *, deleted: Sequence[bool] = (False,)) -> list[Listed]:
+    """The subagents of a session, and theirs, parents first; newest activity first in each. `deleted`: False
+    for those in use, True for those in the trash, or both."""
+    found: dict[int, Listed] = {}
+    seen = {id}
+    waiting = [id]
+    while waiting:
+        where = wanted({PARENT: waiting.pop(0)})
+        for is_deleted in deleted:
+            for one in reader.list_sessions(SessionQuery(limit=2**31, where=where, deleted=is_deleted)):
+                if one.row.id != id:
+                    found.setdefault(one.row.sid, one)
+                if one.row.id not in seen:
+                    seen.add(one.row.id)
+                    waiting.append(one.row.id)
+    return list(found.values())
 
 
 def head_of(reader: Reader, tip: HeadRow) -> Head:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
-from clew.core.conversation.points import find, find_deleted, head_of
+from clew.core.conversation.points import find, find_deleted, head_of, subagents_of
 from clew.core.engine.host import Host
 from clew.core.engine.notices import RECENT, notice
 from clew.core.log import checks
@@ -335,14 +335,26 @@ def _forget_alias(tx: Transaction, sid: int, alias: str) -> None:
     tx.set_details(sid, msgspec.structs.replace(details, aliases=kept))
 
 
-def delete(tx: Transaction, id: str, now: int, host: Host, *, force: bool) -> bool:
-    """Put the session in the trash. Its forks are not touched, nor is any entry."""
+Chooses: TypeAlias = Callable[[Reader, Listed], bool]
+"""Whether a subagent goes along with the session that it works for."""
+
+
+def every_one(_: Reader, one: Listed) -> bool:
+    return True
+
+
+def delete(
+    tx: Transaction, id: str, now: int, host: Host, *, force: bool, along: Chooses = every_one
+) -> bool:
+    """Put the session in the trash, with its subagents. Its forks are not touched, nor is any entry."""
     row = find(tx, id)
     if row is None:
         return False
-    if not force:
-        refuse_if_held(tx, row, host)
-    trash(tx, row, now, host)
+    family = [row, *(one.row for one in subagents_of(tx, row.id) if along(tx, one))]
+    for member in family if not force else ():
+        refuse_if_held(tx, member, host)
+    for member in family:
+        trash(tx, member, now, host)
     return True
 
 
@@ -369,11 +381,21 @@ def refuse_if_any_held(reader: Reader, host: Host) -> None:
         refuse_if_held(reader, one.row, host)
 
 
-def restore(tx: Transaction, id: str, now: int) -> SessionRow:
+def restore(tx: Transaction, id: str, now: int, *, along: Chooses = every_one) -> SessionRow:
+    """Bring a session back from the trash, with its subagents that are there too. A subagent whose id is in
+    use again stays in the trash."""
     row = find_deleted(tx, id)
     if row is None:
         raise SessionNotFoundError(id)
     check_free(tx, row.id)
+    restored = _restored(tx, row, now)
+    for one in subagents_of(tx, row.id, deleted=(False, True)):
+        if one.row.deleted is not None and along(tx, one) and find(tx, one.row.id) is None:
+            _restored(tx, one.row, now)
+    return restored
+
+
+def _restored(tx: Transaction, row: SessionRow, now: int) -> SessionRow:
     restored = msgspec.structs.replace(row, deleted=None, due=0)
     tx.set_session(restored)
     notice(tx, row.sid, now)

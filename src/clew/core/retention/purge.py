@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.annotations import drop_annotations
 from clew.core.conversation.history import removed_name
-from clew.core.conversation.points import find, find_deleted
+from clew.core.conversation.points import find, find_deleted, subagents_of
 from clew.core.conversation.records import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
 from clew.core.engine.host import Host
@@ -28,19 +28,37 @@ AT_ONCE: Final = 1000
 
 def purge_id(tx: Transaction, id: str, host: Host, *, force: bool) -> bool:
     """Purge the session of this id, and what the trash holds under it; else the session of this alias,
-    be it in the trash. Those that are damaged go too."""
+    be it in the trash. Those that are damaged go too, and so do subagents, be they in the trash or not."""
     was_damaged = _purge_damaged(tx, id)
     found = tx.find_session(id)
     if found is None and tx.find_session(id, deleted=True) is None and not was_damaged:
         found = find(tx, id)
-    if found is None:
-        return purge_deleted(tx, id) or was_damaged
-    if not force:
-        refuse_if_held(tx, found, host)
-    purge(tx, found)
-    while (row := tx.find_session(found.id, deleted=True)) is not None:
-        purge(tx, row)
+    gone = find_deleted(tx, id) if found is None else None
+    main = found or gone
+    family = subagents_of(tx, id if main is None else main.id, deleted=(False, True))
+    for row in [] if force else [*([] if found is None else [found]), *(one.row for one in family)]:
+        if row.deleted is None:
+            refuse_if_held(tx, row, host)
+    if main is None:
+        _purge_rows(tx, (one.row.sid for one in family if was_damaged))
+        return was_damaged
+    if found is not None:
+        purge(tx, found)
+    _purge_trashed(tx, main.id)
+    _purge_rows(tx, (one.row.sid for one in family))
     return True
+
+
+def _purge_trashed(tx: Transaction, id: str) -> None:
+    while (row := tx.find_session(id, deleted=True)) is not None:
+        purge(tx, row)
+
+
+def _purge_rows(tx: Transaction, sids: Iterable[int]) -> None:
+    for sid in sids:
+        row = tx.get_session(sid)
+        if row is not None:
+            purge(tx, row)
 
 
 def unscrubbed(reader: Reader) -> bytes | None:
@@ -61,13 +79,16 @@ def scrubbed(tx: Transaction, purge: bytes) -> None:
 
 
 def purge_deleted(tx: Transaction, id: str) -> bool:
-    """Purge what the trash holds under this id or alias, and nothing else; False if there was nothing."""
+    """Purge what the trash holds under this id or alias; False if there was nothing. Its subagents in the
+    trash go along, unless a session of this id is in use: they may be that one's."""
     row = find_deleted(tx, id)
     if row is None:
         return False
-    while row is not None:
-        purge(tx, row)
-        row = tx.find_session(id, deleted=True)
+    is_in_use = tx.find_session(row.id) is not None
+    family = [] if is_in_use else subagents_of(tx, row.id, deleted=(False, True))
+    purge(tx, row)
+    _purge_trashed(tx, row.id)
+    _purge_rows(tx, (one.row.sid for one in family if one.row.deleted is not None))
     return True
 
 

@@ -96,7 +96,7 @@ def systemd_unit(command: Sequence[str], environment: Mapping[str, str]) -> str:
         if environment.get(name)
     )
     return f"""\
-# {MARK}; clew watch --uninstall removes it.
+# {MARK}; clew watch --rm removes it.
 # Changes of your own: systemctl --user edit clew-watch
 [Unit]
 Description=Clew: follow the sessions of AI agents

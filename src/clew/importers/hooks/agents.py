@@ -131,4 +131,3 @@ AGENTS: Final[dict[str, Agent]] = {
         ),
     )
 }
-OTHER_NAMES: Final = {"claude": "claude-code", "gemini": "gemini-cli"}

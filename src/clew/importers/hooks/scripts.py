@@ -26,7 +26,7 @@ ASKED: Final = '"files":true'
 
 _SHELL: Final = r"""#!/bin/sh
 # Wakes `clew watch` when @AGENT@ has done something: which session, not what.
-# @MARK@. To remove it: clew hooks remove @AGENT@
+# @MARK@. To remove it: clew hooks rm @AGENT@
 umask 077
 PATH=$PATH:/usr/bin:/bin
 exec 3<&0 </dev/null >/dev/null 2>&1
@@ -82,7 +82,7 @@ def shell_script(agent: str, places: Sequence[str], *, files: bool) -> str:
 
 
 _SCRIPT: Final = r"""// Wakes `clew watch` when @AGENT@ has done something: which session, not what.
-// @MARK@. To remove it: clew hooks remove @AGENT@
+// @MARK@. To remove it: clew hooks rm @AGENT@
 import { readdir, rename, unlink, writeFile } from "node:fs/promises"
 import { homedir } from "node:os"
 import { join } from "node:path"

@@ -38,6 +38,7 @@ _FILTERED: Final = frozenset(
         "/api/v1/live",
         "/api/v1/login/codes",
         "/api/v1/me",
+        "/api/v1/names/{text}",
         "/api/v1/search",
         "/api/v1/sessions",
         "/api/v1/usage",

@@ -27,6 +27,7 @@ from clew.server.conversations.wire import (
     NewItems,
 )
 from clew.server.problems import Problem
+from clew.server.routes.sessions import trash_session
 from clew.server.routing import Routes
 from clew.session import Session
 from clew.store import Store
@@ -82,7 +83,7 @@ def update_conversation(call: Call, conversation_id: str, body: ChangedConversat
 def delete_conversation(call: Call, conversation_id: str) -> DeletedConversation:
     """Put a conversation in the trash, from which it can be restored."""
     session = call.session(conversation_id)
-    if not call.store.delete(session.id):
+    if not trash_session(call, call.store, session.id):
         raise SessionNotFoundError(conversation_id)
     return DeletedConversation(id=session.id)
 

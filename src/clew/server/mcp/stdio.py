@@ -42,7 +42,7 @@ def serve(
     Args:
         address: Of the store; None: the user's own.
         workspace: What `here` means; None: the directory of this process.
-        sees_all: Sessions of other workspaces may be asked for.
+        sees_all: Sessions of all workspaces are searched, unless a question names one.
         writes: Offer `checkpoint` and `remember`.
         reveals: Tell secrets.
         session: The session of the client; None: as the environment says.
@@ -57,6 +57,7 @@ def serve(
             store=store,
             workspace=normalised(workspace or os.getcwd()),
             sees_all=sees_all,
+            looks_everywhere=sees_all,
             writes=writes,
             takes_files=True,
             reveals=reveals,

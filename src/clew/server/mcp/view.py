@@ -15,6 +15,8 @@ from clew.core.conversation.sessions import normalised
 from clew.core.log.grants import Scope as GrantScope
 from clew.core.log.ids import is_id
 from clew.errors import CheckpointNotFoundError, InvalidError, SessionNotFoundError
+from clew.importers import READERS
+from clew.importers.agent_names import agent_named
 from clew.model import SessionInfo, times
 from clew.server.access.principal import OWNER, Principal
 from clew.server.call import check_own_point
@@ -52,6 +54,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """What `here` means: a directory with its links resolved. None: there is none, and `here` is `all`."""
     sees_all: bool = False
     """Sessions of other workspaces may be asked for. Else they are not there."""
+    looks_everywhere: bool = False
+    """A question that names no workspace is about all of them, not about `here`."""
     writes: bool = False
     """`checkpoint` and `remember` are offered."""
     takes_files: bool = False
@@ -80,9 +84,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         is_free = self.sees_all or self.workspace is None
         return self.principal if is_free else replace(self.principal, workspace=self.workspace)
 
-    def scope(self, asked: str, tags: Iterable[str] = ()) -> Scope | None:
-        """The filters for `here`, `all` or a directory. None: no session fits. InvalidError: it may not be
-        asked for."""
+    def scope(self, asked: str | None, tags: Iterable[str] = ()) -> Scope | None:
+        """The filters for `here`, `all` or a directory; None: for what is meant without a word. None comes
+        back if no session fits. InvalidError: it may not be asked for."""
+        if asked is None:
+            asked = ALL if self.looks_everywhere else HERE
         if asked == HERE:
             workspace = self.workspace
         elif asked == ALL:
@@ -96,6 +102,23 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
             )
         found = self.principal.within(workspace, tags)
         return None if found is None else Scope(*found)
+
+    def nothing_in(self, scope: Scope | None, text: Text) -> str:
+        """Why an answer is empty: where was looked, and how to look further."""
+        if scope is None:
+            return "The token of this client reaches no such session."
+        if scope.workspace is None:
+            return "Nothing was found in the sessions of all directories."
+        found = f"Nothing was found in the sessions of {text.line(scope.workspace)}."
+        if self.principal.workspace is not None:
+            return found
+        if self.sees_all:
+            return f'{found} Ask for workspace="all" to look in all directories.'
+        return f"{found} To look in all directories, let the user start it with `clew mcp --all`."
+
+    def known_agent(self, name: str | None) -> str | None:
+        """The agent that a filter names, also by a short form."""
+        return None if name is None else agent_named(name, READERS) or name
 
     def sees(self, info: SessionInfo) -> bool:
         """Whether a session is this caller's to see."""

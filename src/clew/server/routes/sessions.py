@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
 
-from clew.backends.contract import Transaction
-from clew.core.conversation.points import find
+from clew.backends.contract import Reader, Transaction
+from clew.core.conversation import sessions
+from clew.core.conversation.points import find, subagents_of
 from clew.core.conversation.sessions import info_of
-from clew.core.log.rows import SessionRow
+from clew.core.log.rows import Listed, SessionRow
 from clew.core.maintenance import purge_and_scrub
 from clew.core.retention.purge import purge
 from clew.core.runs.access import refuse_if_held
@@ -219,7 +221,7 @@ def merged(target: Json, patch: Json, depth: int = 0) -> Json:
 
 @routes.delete("/sessions/{id}", status=204, slow=True)
 def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
-    """Put a session in the trash; with `purge`, remove it for good.
+    """Put a session in the trash, with its subagents; with `purge`, remove them for good.
 
     423 while a worker holds its lease, unless `force` is set. A purge needs the scope admin, rewrites the
     store, and takes as long as copying it. Forks keep what they share with the session.
@@ -241,12 +243,25 @@ def delete_session(call: Call, id: str, query: DeleteQuery) -> Answer:
 
         def work(store: Store) -> bool:
             check_head(store.get(session.id), expected)
-            return store.delete(session.id, force=query.force)
+            return trash_session(call, store, session.id, force=query.force)
 
         is_done = call.store.transact(work)
     if not is_done:
         raise SessionNotFoundError(id)
     return Answer(status=204)
+
+
+def trash_session(call: Call, store: Store, id: str, *, force: bool = False) -> bool:
+    """Put a session in the trash with those of its subagents that the caller sees; False if there is none."""
+    scope = store._scope
+    now = scope.now()
+    return scope.run(
+        lambda tx: sessions.delete(tx, id, now, scope.host, force=force, along=partial(_is_seen, call))
+    )
+
+
+def _is_seen(call: Call, reader: Reader, one: Listed) -> bool:
+    return call.principal.sees(sessions.listed_info(reader, one))
 
 
 def _purge_own(call: Call, id: str, query: DeleteQuery) -> bool:
@@ -262,6 +277,13 @@ def _purge_own(call: Call, id: str, query: DeleteQuery) -> bool:
         known = [name.sid for name in tx.scan_ids(id, MOST_PURGED) if name.id == id]
         found = [tx.get_session(sid) for sid in known] or [find(tx, id)]
         own = [row for row in found if row is not None and is_own(tx, row)]
+        own += [
+            one.row
+            for main in {row.id for row in own}
+            if not query.deleted or tx.find_session(main) is None
+            for one in subagents_of(tx, main, deleted=(True,) if query.deleted else (False, True))
+            if _is_seen(call, tx, one)
+        ]
         for row in own:
             if row.deleted is None and not query.force:
                 refuse_if_held(tx, row, engine.host)
@@ -273,14 +295,17 @@ def _purge_own(call: Call, id: str, query: DeleteQuery) -> bool:
 
 @routes.post("/sessions/{id}/restore", answer=SessionInfo)
 def restore_session(call: Call, id: str) -> Answer:
-    """Bring a session back from the trash, the one deleted last if there are several of this id.
+    """Bring a session back from the trash, with its subagents that are there too.
 
-    409 `session_exists` if its id is in use again.
+    The one deleted last if there are several of this id. 409 `session_exists` if its id is in use again.
     """
     call.check_lease(id)
 
     def work(store: Store) -> SessionInfo:
-        info = store.restore_deleted(id).info
+        scope = store._scope
+        now = scope.now()
+        row = scope.run(lambda tx: sessions.restore(tx, id, now, along=partial(_is_seen, call)))
+        info = store.get(row.id).info
         if not call.principal.sees(info):
             raise SessionNotFoundError(id)
         return info

@@ -198,6 +198,15 @@ class AliasQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Take the alias away from the session that has it."""
 
 
+class NamedSession(msgspec.Struct, frozen=True):
+    """A session by its names."""
+
+    id: str
+    short_id: str
+    """As lists of `clew ls` show it: a text that means this session alone."""
+    title: str | None
+
+
 class Aliases(msgspec.Struct, frozen=True):
     """The other ids of a session."""
 

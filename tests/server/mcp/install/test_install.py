@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.errors import InvalidError
-from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES, Client
+from clew.server.mcp.install.clients import CLIENTS, Client
 from clew.server.mcp.install.install import install, own_directory, remove, script_of, status
 from clew.server.mcp.install.own_files import SKILL
 from clew.server.mcp.install.program import Wish
@@ -359,8 +359,7 @@ def test_a_file_of_opencode_2_is_changed_in_its_own_shape() -> None:
 # -- places
 
 
-def test_other_names_and_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(OTHER_NAMES.values()) <= set(CLIENTS)
+def test_other_places(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {
         "claude-code": ".claude.json",
         "codex": ".codex/config.toml",

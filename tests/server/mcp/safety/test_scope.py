@@ -16,7 +16,7 @@ from clew.server.mcp.tools import TOOLS, tools_for
 from clew.server.mcp.view import View
 from tests.server.mcp.safety.asking import BY_NAME, ELSEWHERE, HERE, ask, call, refused, view_of, walk
 from tests.server.mcp.safety.elsewhere import BOUND, EACH_CALLER, MARK, bound, fill, secret_names
-from tests.support.rows import each_named_row, each_row
+from tests.support.rows import each_named_row, each_row, named
 
 
 @pytest.fixture
@@ -145,6 +145,53 @@ def test_with_all_other_workspaces_are_there_when_they_are_asked_for(store: clew
         assert MARK in json.dumps(ask(view, "list_sessions", workspace=workspace))
     assert ask(view, "read_session", place=f"{MARK}-away")["entries"]
     refused(view, "read_session", place=f"{MARK}-gone")
+
+
+def test_a_server_of_all_workspaces_searches_all_unless_one_is_named(store: clew.Store) -> None:
+    view = view_of(store, sees_all=True, looks_everywhere=True)
+    everywhere, here = (
+        {one["id"] for one in ask(view, "list_sessions", **more)["sessions"]}
+        for more in ({}, {"workspace": "here"})
+    )
+    assert here == {"back", "child", "here"}
+    assert here < everywhere
+    assert MARK in json.dumps(ask(view, "search_sessions", query="shared"))
+    assert ELSEWHERE in json.dumps(ask(view, "usage_summary", by="workspace"))
+
+
+def test_an_empty_answer_says_where_was_looked(store: clew.Store) -> None:
+    further = {
+        "here only": ({}, "let the user start it with `clew mcp --all`"),
+        "all if asked for": ({"sees_all": True}, 'Ask for workspace="all"'),
+        "all": ({"sees_all": True, "looks_everywhere": True}, "the sessions of all directories"),
+    }
+    for name, (fields, said) in further.items():
+        view = view_of(store, **fields)
+        for tool, more in (
+            ("search_sessions", {"query": "zyxwvut"}),
+            ("list_sessions", {"status": "running"}),
+            ("usage_summary", {"since": "2199-01-01"}),
+        ):
+            with named(f"{tool}, {name}"):
+                note = ask(view, tool, **more)["note"]
+                assert said in note
+                assert (HERE in note) == (name != "all")
+        assert ask(view, "list_sessions")["note"] == ""
+    theirs = bound(workspace=HERE)
+    assert ask(view_of(store, principal=theirs), "list_sessions", tag="none")["note"] == (
+        f"Nothing was found in the sessions of {HERE}."
+    ), "its token reaches no other"
+    assert ask(view_of(store, principal=theirs, sees_all=True), "list_sessions", workspace=ELSEWHERE)[
+        "note"
+    ] == "The token of this client reaches no such session."  # fmt: skip
+
+
+def test_an_agent_is_known_by_its_short_name(store: clew.Store) -> None:
+    store.create("by claude", workspace=HERE, metadata={"agent": "claude-code"})
+    for agent in ("claude-code", "claude"):
+        assert [one["id"] for one in ask(view_of(store), "list_sessions", agent=agent)["sessions"]] == [
+            "by claude"
+        ]
 
 
 @each_named_row("limits", BOUND)

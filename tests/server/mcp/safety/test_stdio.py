@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -186,3 +187,10 @@ def test_a_damaged_store_is_an_error_on_standard_error(tmp_path: Path) -> None:
         assert "agents.db" in done.err
         assert "Traceback" not in done.err
         assert cli.store.read_bytes() == content
+
+
+def test_with_all_it_searches_every_directory(tmp_path: Path) -> None:
+    with started(tmp_path, "--all") as server:
+        with clew.open(tmp_path / "agents.db") as store:
+            store.create("away", workspace=tmp_path / "away").append({"role": "user", "content": "a needle"})
+        assert {"s@", "away@"} <= set(re.findall(r"\b(?:s|away)@", str(server.search(1)["result"])))

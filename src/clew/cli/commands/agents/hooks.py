@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Final
 
 import click
@@ -12,7 +13,7 @@ from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import from_home
 from clew.cli.views.changes import chosen, diff, each, named, say
-from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.agents import AGENTS, Agent
 from clew.importers.hooks.install import Outcome, install, remove, status
 from clew.importers.wake import listeners
 
@@ -40,7 +41,7 @@ _dry_run: Final = click.option("--dry-run", is_flag=True, help="Show what would 
     "clew hooks install claude-code --dry-run   show what would change",
     "clew hooks install claude-code codex       install them",
     "clew hooks install --all --files           with snapshots at the end of each turn",
-    "clew hooks remove --all                    take them out again",
+    "clew hooks rm --all                        remove them again",
 )
 def hooks_command() -> None:
     """A hook tells a running `clew watch` that a turn, a session or a subagent has ended. It says which
@@ -82,12 +83,12 @@ def hooks_install(
     return code
 
 
-@hooks_command.command("remove", cls=Command)
+@hooks_command.command("rm", cls=Command)
 @_agents
 @_all
 @_dry_run
 @click.pass_obj
-def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_run: bool) -> int:
+def hooks_rm(settings: Settings, agents: tuple[str, ...], every: bool, dry_run: bool) -> int:
     """Remove the hooks from the settings of agents.
 
     If nothing else was changed since they came, the settings are as they were before, byte for byte. Else
@@ -102,6 +103,12 @@ def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_r
     )
 
 
+# Scripts that older versions installed name it so.
+_remove = copy(hooks_rm)
+_remove.name, _remove.hidden = "remove", True
+hooks_command.add_command(_remove)
+
+
 @hooks_command.command("status", cls=Command)
 @_agents
 @click.pass_obj
@@ -112,10 +119,7 @@ def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
     """
     out = Output(settings)
     watchers = listeners()
-    found = [
-        status(agent)
-        for agent in (named("agent", agents, AGENTS, OTHER_NAMES) if agents else AGENTS.values())
-    ]
+    found = [status(agent) for agent in (named("agent", agents, AGENTS) if agents else AGENTS.values())]
     if out.json:
         for one in found:
             about = {"agent": one.agent.name, "state": one.state, "files": one.files}
@@ -146,7 +150,7 @@ def _has_hooks(state: str) -> bool:
 
 
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Agent]:
-    return chosen("agent", names, every, AGENTS, OTHER_NAMES, lambda agent: agent.is_here() or not only_here)
+    return chosen("agent", names, every, AGENTS, lambda agent: agent.is_here() or not only_here)
 
 
 # -- what was done

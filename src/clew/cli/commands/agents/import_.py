@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import clew
+from clew.cli.agents import AgentName
 from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
 from clew.cli.output import ImportLine, Output
 from clew.cli.store import exists
 from clew.cli.views.imports import print_report
-from clew.importers import run
+from clew.importers import OWN, READERS, run
 from clew.importers.detect import known_places
 from clew.importers.reading.files import suffix_of
 
@@ -40,7 +41,12 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(allow_dash=True, readable=False))
 @click.option("--scan", is_flag=True, help="Import from the usual places of all known agents.")
 @click.option(
-    "--format", "format", metavar="NAME", help="Read the files as this format (default: found by content)"
+    "-f",
+    "--format",
+    "format",
+    type=AgentName([OWN, *READERS], "format"),
+    metavar="NAME",
+    help="Read the files as this format (default: found by content)",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be imported, and import nothing")
 @click.option("--rename", is_flag=True, help="Give a session a new id if another session has its id.")

@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 import clew
+from clew.cli.agents import AgentName
 from clew.cli.app import Refused, Settings, command, flush, session_argument
 from clew.cli.output import Output, terminal_size
 from clew.cli.store import opened, spot_of
@@ -39,7 +40,7 @@ AGENTS: Final = tuple(PROGRAMS)
 )
 @session_argument("id", metavar="ID[@PLACE]")
 @click.option(
-    "--in", "agent", type=click.Choice(AGENTS), help="Go on in this agent, whichever one wrote the session"
+    "--in", "agent", type=AgentName(AGENTS), help="Go on in this agent, whichever one wrote the session"
 )
 @click.option(
     "--directory",

@@ -48,9 +48,10 @@ _COMFORTABLE: Final = 80
 @click.option(
     "--install", "action", flag_value="install", help="Install a service that runs it, and start it"
 )
-@click.option("--uninstall", "action", flag_value="uninstall", help="End that service, and remove it")
+@click.option("--rm", "action", flag_value="uninstall", help="End that service, and remove it")
+@click.option("--uninstall", "action", flag_value="uninstall", hidden=True)
 @click.option("--status", "action", flag_value="status", help="Show whether it runs, and how it is doing")
-@click.option("--dry-run", is_flag=True, help="With --install or --uninstall: show what would be done")
+@click.option("--dry-run", is_flag=True, help="With --install or --rm: show what would be done")
 @click.option("-q", "--quiet", is_flag=True, help="Print only what goes wrong")
 @click.pass_obj
 def watch_command(
@@ -67,9 +68,9 @@ def watch_command(
     Piped: time, id, agent, project, number and title, separated by tabs. With --json: an object for each.
     """
     if dry_run and action not in ("install", "uninstall"):
-        raise click.UsageError("--dry-run goes with --install or --uninstall")
+        raise click.UsageError("--dry-run goes with --install or --rm")
     if paths and action in ("uninstall", "status"):
-        raise click.UsageError(f"--{action} takes no path")
+        raise click.UsageError(f"--{'rm' if action == 'uninstall' else action} takes no path")
     out = Output(settings)
     match action:
         case "install" | "uninstall":

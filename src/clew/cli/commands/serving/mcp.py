@@ -13,6 +13,7 @@ from clew.cli.commands.serving.mcp_install import (
     allow_option,
     hint_command,
     install_command,
+    rm_command,
     status_command,
 )
 from clew.cli.config import resolve
@@ -41,7 +42,7 @@ class McpGroup(Group):
     metavar="DIR",
     help="Show the sessions of this directory  [default: the current one]",
 )
-@click.option("--all", "sees_all", is_flag=True, help="Show the sessions of all directories, when asked")
+@click.option("--all", "sees_all", is_flag=True, help="Search the sessions of all directories")
 @allow_option
 @click.option("--session", metavar="ID", help="The session of the client: it does not find itself")
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
@@ -90,5 +91,5 @@ def mcp_command(
     )
 
 
-for _command in (install_command, status_command, hint_command):
+for _command in (install_command, rm_command, status_command, hint_command):
     mcp_command.add_command(_command)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from clew.cli.agents import AgentName
 from clew.cli.app import Command, Plain, Refused, Settings
 from clew.cli.output import Output
 from clew.cli.table import Column
@@ -43,6 +44,8 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
 
 
 _clients: Final = click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=_complete)
+_all: Final = click.option("--all", "every", is_flag=True, help="All clients that are found on this machine")
+_dry_run: Final = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing")
 _project: Final = click.option(
     "--project", is_flag=True, help="Settings of the current directory, for all who work there"
 )
@@ -63,14 +66,14 @@ allow_option: Final = click.option(
         "clew mcp install claude-code codex       let them search the sessions of their directory",
         "clew mcp install --all --hint            all clients here, with a hint at each start",
         "clew mcp install cursor --project        for all who work in this directory",
-        "clew mcp install --remove --all          take it out again",
+        "clew mcp rm --all                        remove it again",
     ),
 )
 @_clients
-@click.option("--all", "every", is_flag=True, help="All clients that are found on this machine")
+@_all
 @_project
-@click.option("--remove", "removes", is_flag=True, help="Take out what was installed")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing")
+@click.option("--remove", "removes", is_flag=True, hidden=True)
+@_dry_run
 @click.option("--skill/--no-skill", default=True, help="Add a skill that says when to look back")
 @click.option("--hint/--no-hint", default=None, help="Tell each new session the titles of the last ones")
 @click.option(
@@ -80,7 +83,7 @@ allow_option: Final = click.option(
     metavar="DIR",
     help="Show the sessions of this directory  [default: where the client works]",
 )
-@click.option("--all-sessions", is_flag=True, help="Show the sessions of all directories, when asked")
+@click.option("--all-sessions", is_flag=True, help="Search the sessions of all directories")
 @allow_option
 @click.option("--sync/--no-sync", default=True, help="Follow the agents of this machine  [default: yes]")
 @click.pass_context
@@ -107,27 +110,18 @@ def install_command(
     install with other options replaces them. A skill tells the agent when to look back. --hint adds a hook
     that tells each new session titles and places of the last sessions of its directory, in at most 300
     tokens.
-
-    --remove takes everything out. If nothing else was changed since, files are as they were before, byte for
-    byte. Else only what is ours goes.
     """
     from clew.cli.views.changes import each
-    from clew.server.mcp.install.install import install, remove
+    from clew.server.mcp.install.install import install
     from clew.server.mcp.install.program import Wish
 
     settings: Settings = ctx.obj
     out = Output(settings)
-    directory = Path.cwd() if project else None
-    chosen = _chosen(clients, every, only_here=not removes)
     if removes:
         _refuse_options(ctx)
-        return each(
-            out,
-            "client",
-            chosen,
-            lambda client: remove(client, project=directory, dry_run=dry_run),
-            lambda out, outcome: _print_removed(out, outcome, dry_run),
-        )
+        return _remove(settings, clients, every, project=project, dry_run=dry_run)
+    directory = Path.cwd() if project else None
+    chosen = _chosen(clients, every, only_here=True)
     _refuse_missing()
     told: set[str] = set()
     wish = Wish(_store_of(settings), workspace, sees_all=all_sessions, writes="write" in allow, sync=sync)
@@ -142,6 +136,44 @@ def install_command(
     )
 
 
+@click.command(
+    "rm",
+    cls=Command,
+    examples=(
+        "clew mcp rm claude-code --dry-run   show what would change",
+        "clew mcp rm --all                   for all clients",
+    ),
+)
+@_clients
+@_all
+@_project
+@_dry_run
+@click.pass_obj
+def rm_command(
+    settings: Settings, clients: tuple[str, ...], every: bool, project: bool, dry_run: bool
+) -> int:
+    """Remove what `clew mcp install` added.
+
+    If nothing else was changed since, files are as they were before, byte for byte. Else only what is ours
+    goes.
+    """
+    return _remove(settings, clients, every, project=project, dry_run=dry_run)
+
+
+def _remove(settings: Settings, clients: Sequence[str], every: bool, *, project: bool, dry_run: bool) -> int:
+    from clew.cli.views.changes import each
+    from clew.server.mcp.install.install import remove
+
+    directory = Path.cwd() if project else None
+    return each(
+        Output(settings),
+        "client",
+        _chosen(clients, every, only_here=False),
+        lambda client: remove(client, project=directory, dry_run=dry_run),
+        lambda out, outcome: _print_removed(out, outcome, dry_run),
+    )
+
+
 @click.command("status", cls=Command)
 @_clients
 @_project
@@ -152,12 +184,12 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
     Piped: client, state, yes or no for the skill, yes or no for the hint, settings, notes; separated by tabs.
     """
     from clew.cli.views.changes import named, say
-    from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
+    from clew.server.mcp.install.clients import CLIENTS
     from clew.server.mcp.install.install import status
 
     out = Output(settings)
     directory = Path.cwd() if project else None
-    asked = named("client", clients, CLIENTS, OTHER_NAMES) if clients else list(CLIENTS.values())
+    asked = named("client", clients, CLIENTS) if clients else list(CLIENTS.values())
     found = [status(client, project=directory) for client in asked]
     if out.json:
         for one in found:
@@ -182,7 +214,7 @@ def status_command(settings: Settings, clients: tuple[str, ...], project: bool) 
 @click.command("hint", cls=Plain)
 @click.option(
     "--client",
-    type=click.Choice(["claude-code", "codex", "gemini-cli", "cursor"]),
+    type=AgentName(["claude-code", "codex", "gemini-cli", "cursor"], "client"),
     metavar="NAME",
     help="Write it as the hook of this client has to",
 )
@@ -208,11 +240,9 @@ def hint_command(settings: Settings, client: str | None) -> int:
 
 def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Client]:
     from clew.cli.views.changes import chosen
-    from clew.server.mcp.install.clients import CLIENTS, OTHER_NAMES
+    from clew.server.mcp.install.clients import CLIENTS
 
-    return chosen(
-        "client", names, every, CLIENTS, OTHER_NAMES, lambda client: client.is_here() or not only_here
-    )
+    return chosen("client", names, every, CLIENTS, lambda client: client.is_here() or not only_here)
 
 
 def _hint(client: Client, hint: bool | None, every: bool) -> bool | None:

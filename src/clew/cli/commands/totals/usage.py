@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import click
 
+from clew.cli.agents import agent_in
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.names import short_ids
 from clew.cli.output import Output
@@ -62,6 +63,7 @@ def usage_command(
         raise click.UsageError("--total is one line: leave out --by")
     out = Output(settings)
     with opened(settings) as store:
+        options["agent"] = agent_in(store, options["agent"])
         asked = _asked(store, id, options)
         by = by or (None if total else "model" if id else "day")
         whole = asked.sums(None)[None]

@@ -260,4 +260,3 @@ CLIENTS: Final[dict[str, Client]] = {
         ),
     )
 }
-OTHER_NAMES: Final = {"claude": "claude-code", "gemini": "gemini-cli", "code": "vscode", "vs-code": "vscode"}

@@ -17,7 +17,7 @@ before you investigate something that may have been done already, \
 and to take over work that another session or agent left.
 ---
 
-<!-- {MARK}. To remove it: clew mcp install --remove -->
+<!-- {MARK}. To remove it: clew mcp rm -->
 
 # Past sessions
 

@@ -21,7 +21,7 @@ from clew.server.mcp.current import own_sessions
 from clew.server.mcp.places import place_in
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import SECRET, Text
-from clew.server.mcp.view import HERE, Scope, View
+from clew.server.mcp.view import Scope, View
 from clew.session import Session
 
 SNIPPET: Final = 300
@@ -40,7 +40,7 @@ class SearchArguments(Arguments, frozen=True, kw_only=True):
         str, Meta(min_length=2, max_length=400, description='words, "a phrase", prefix*, -without')
     ]
     role: Role = "any"
-    workspace: Annotated[Short, Meta(description="here, all or a directory")] = HERE
+    workspace: Annotated[Short | None, Meta(description="here, all or a directory")] = None
     tag: Short | None = None
     since: Annotated[Short | None, Meta(description="2026-11-01, 12h, 7d")] = None
     until: Short | None = None
@@ -68,12 +68,14 @@ class SearchAnswer(Answer, kw_only=True):
     next: str | None = None
     excluded_current: int = 0
     """Hits in the caller's own sessions, which were left out: on the first page, and of many only some."""
+    note: str = ""
+    """Of an empty answer: where was looked."""
 
 
 def search(view: View, args: SearchArguments) -> SearchAnswer:
     scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
     if scope is None:
-        return SearchAnswer(hits=[])
+        return SearchAnswer(hits=[], note=view.nothing_in(None, view.text()))
     own = () if args.include_current else _own(view)
     request = _request(view, args, scope)
     excluded = _count(view, request, own) if own and args.cursor is None else 0
@@ -81,7 +83,11 @@ def search(view: View, args: SearchArguments) -> SearchAnswer:
         text = view.text()
         page = find(view.store._engine, replace(request, without=own))
         shown = [one for hit in page if (one := _shown(view, text, request.query, hit)) is not None]
-        answer = SearchAnswer(hits=shown, next=page.cursor, excluded_current=excluded, redacted=text.redacted)
+        is_empty = not shown and page.cursor is None and args.cursor is None
+        note = view.nothing_in(scope, text) if is_empty else ""
+        answer = SearchAnswer(
+            hits=shown, next=page.cursor, excluded_current=excluded, redacted=text.redacted, note=note
+        )
         if tokens(answer) <= TOKENS or request.limit == 1:
             return answer
         # Ask again for so many as fit, so that the next page begins behind them.

@@ -13,12 +13,12 @@ from clew.server.mcp.places import escaped
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.text import Text
 from clew.server.mcp.tools.search import Cursor, Short
-from clew.server.mcp.view import HERE, Scope, View
+from clew.server.mcp.view import Scope, View
 from clew.server.wire.listed import page_for
 
 
 class ListArguments(Arguments, frozen=True, kw_only=True):
-    workspace: Short = HERE
+    workspace: Short | None = None
     status: Status | None = None
     agent: Short | None = None
     tag: Short | None = None
@@ -41,17 +41,21 @@ class ListedSession(msgspec.Struct, kw_only=True):
 class ListAnswer(Answer, kw_only=True):
     sessions: list[ListedSession]
     next: str | None = None
+    note: str = ""
+    """Of an empty answer: where was looked."""
 
 
 def list_sessions(view: View, args: ListArguments) -> ListAnswer:
     scope = view.scope(args.workspace, () if args.tag is None else (args.tag,))
     if scope is None:
-        return ListAnswer(sessions=[])
+        return ListAnswer(sessions=[], note=view.nothing_in(None, view.text()))
     limit = args.limit
     while True:
         text, page = view.text(), _page(view, args, scope, limit)
         shown = _listed(view, text, page)
-        answer = ListAnswer(sessions=shown, next=page.cursor, redacted=text.redacted)
+        is_empty = not shown and page.cursor is None and args.cursor is None
+        note = view.nothing_in(scope, text) if is_empty else ""
+        answer = ListAnswer(sessions=shown, next=page.cursor, redacted=text.redacted, note=note)
         if tokens(answer) <= TOKENS or limit == 1:
             return answer
         # Ask again for so many as fit, so that the next page begins behind them.
@@ -65,7 +69,7 @@ def _page(view: View, args: ListArguments, scope: Scope, limit: int) -> Page:
         workspace=scope.workspace,
         tag=scope.tags or None,
         status=args.status,
-        agent=args.agent,
+        agent=view.known_agent(args.agent),
         since=view.moment(args.since, "since"),
         limit=limit,
         cursor=args.cursor,

@@ -13,7 +13,7 @@ from clew.model.usage import UsageGroup, UsageTotals
 from clew.server.mcp.budget import room_in, within
 from clew.server.mcp.schema import Answer, Arguments, Tool
 from clew.server.mcp.tools.search import Short
-from clew.server.mcp.view import HERE, View
+from clew.server.mcp.view import Scope, View
 
 By = Literal["model", "day", "workspace"]
 MOST: Final = 100
@@ -22,7 +22,7 @@ MOST: Final = 100
 
 class UsageArguments(Arguments, frozen=True, kw_only=True):
     by: By = "model"
-    workspace: Short = HERE
+    workspace: Short | None = None
     since: Short | None = None
     until: Short | None = None
     session: Annotated[str, Meta(max_length=4096)] | None = None
@@ -40,12 +40,15 @@ class UsageAnswer(Answer, kw_only=True):
     groups: list[UsedGroup]
     total_cost: float
     left_out: int = 0
+    note: str = ""
+    """Of an empty answer: where was looked."""
 
 
 def usage_summary(view: View, args: UsageArguments) -> UsageAnswer:
     text = view.text()
     since, until = view.moment(args.since, "since"), view.moment(args.until, "until")
-    found = _groups(view, args, since, until)
+    scope = None if args.session is not None else view.scope(args.workspace)
+    found = _groups(view, args, scope, since, until)
     total = sum((one.cost for one in found.values()), Decimal(0))
     by_cost = sorted(found.items(), key=lambda each: (-each[1].cost, -each[1].calls, str(each[0])))
     if args.by == "day":
@@ -54,16 +57,17 @@ def usage_summary(view: View, args: UsageArguments) -> UsageAnswer:
     answer = UsageAnswer(groups=[], total_cost=round(float(total), 4), left_out=len(found))
     answer.groups = within(groups, room_in(answer))
     answer.left_out -= len(answer.groups)
+    if not found and args.session is None:
+        answer.note = view.nothing_in(scope, text)
     answer.redacted = text.redacted
     return answer
 
 
 def _groups(
-    view: View, args: UsageArguments, since: datetime | None, until: datetime | None
+    view: View, args: UsageArguments, scope: Scope | None, since: datetime | None, until: datetime | None
 ) -> dict[UsageGroup, UsageTotals]:
     if args.session is not None:
         return view.find(args.session).usage(by=args.by, since=since, until=until)
-    scope = view.scope(args.workspace)
     if scope is None:
         return {}
     return view.store.usage(
