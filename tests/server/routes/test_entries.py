@@ -331,7 +331,7 @@ def test_the_context_is_that_of_the_library(session: clew.Session, client: httpx
     session.compact("in short", upto=1)
     session.append({"role": "tool", "tool_call_id": "lost", "content": "nobody asked"})
     for options in ({}, {"max_messages": 2}, {"max_tokens": 10}, {"at": 3}, {"repair": False}):
-        context = session.context(**options)  # type: ignore[arg-type]
+        context = session.context(**options)
         answer = client.get(f"{A}/context", params=options).json()
         assert answer["data"] == list(context)
         assert answer["report"]["left_out"] == context.report.left_out
