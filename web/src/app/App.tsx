@@ -76,7 +76,7 @@ function Frame(): JSX.Element {
       </main>
       {shown !== null && shared === null && <Panel />}
       {shown !== null && shared === null && <Moves />}
-      {shown !== null && <Handoff />}
+      <Handoff />
       <Palette />
       <KeySheet />
     </div>
