@@ -88,7 +88,7 @@ def imported(server: Running, tmp_path: Path) -> clew.Session:
     file = tmp_path / "0b1c.jsonl"
     file.write_text("{}\n")
     origin = {"format": "claude-code", "path": str(file)}
-    session = server.store.create("claude-code:0b1c", workspace="/w/shop", metadata={"imported_from": origin})
+    session = server.store.create("claude-code:0b1c", workspace=tmp_path, metadata={"imported_from": origin})
     session.append({"role": "user", "content": "fix it"}, {"role": "assistant", "content": "done"})
     return session
 
@@ -99,12 +99,13 @@ def test_the_command_to_go_on_is_copied(
     server: Running,
     visit: Visit,
     copied: Callable[[Page], str],
+    tmp_path: Path,
 ) -> None:
     first = next(iter(imported.entries())).id
     page = visit(f"/s/claude-code:0b1c?panel=info&at={first}")
     page.get_by_role("button", name="Resume").click()
     shown = dialog(page, "Resume")
-    command = "cd /w/shop && claude --resume 0b1c"
+    command = f"cd {tmp_path} && claude --resume 0b1c"
     shown.get_by_text(command, exact=True).wait_for()
     shown.get_by_role("button", name="Copy the command", exact=True).click()
     shown.get_by_role("button", name="Copied").wait_for()

@@ -63,7 +63,7 @@ export function ResumeDialog({ session, onClose }: Props): JSX.Element {
           )}
           {view.directory !== null && (
             <p class="handoff-note">
-              It works in <code>{view.directory}</code>.
+              Directory: <code>{view.directory}</code>
             </p>
           )}
           {view.note && <p class="handoff-note">{view.note}</p>}

@@ -10,6 +10,7 @@ from clew.errors import InvalidError
 from clew.exporters.programs.resume_command import (
     clew_in,
     directory_of,
+    has_directory,
     own_command,
     own_file,
     resume_of,
@@ -42,21 +43,26 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     """The command with which an agent goes on with a session, in the directory where it worked.
 
     A session that its agent still has, and that was not changed here, goes on in the agent's own file. For
-    all else `clew resume` writes a copy for the agent.
+    all else `clew resume` writes a copy for the agent. If the directory is gone, the command works in the
+    one where it is run.
     """
     session = call.session(id)
     place_of(session, call.point_of(session, query.at))  # 404: there is no such point
     info, clew = session.info, _clew(call)
-    # Only the owner is told whether a file is there: a path in the metadata may be anything.
-    is_gone = call.principal.kind == "owner" and own_command(info) is not None and own_file(info) is None
-    found = resume_of(info, is_changed=bool(is_changed(session)), is_gone=is_gone, at=query.at, clew=clew)
+    # Only the owner is told whether a file or a directory is there: a path of a session may be anything.
+    is_owner = call.principal.kind == "owner"
+    is_gone = is_owner and own_command(info) is not None and own_file(info) is None
+    is_lost = is_owner and not has_directory(info)
+    found = resume_of(
+        info, is_changed=bool(is_changed(session)), is_gone=is_gone, is_lost=is_lost, at=query.at, clew=clew
+    )
     return ResumeView(
         command=found.command,
         directory=directory_of(info),
         note=found.note,
         agents=[
             AgentCommand(agent=agent, command=command)
-            for agent, command in resumes_in(info, at=query.at, clew=clew).items()
+            for agent, command in resumes_in(info, is_lost=is_lost, at=query.at, clew=clew).items()
         ],
     )
 
