@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from clew.backends.registry import default_path, masked_addresses
 from clew.errors import InvalidError
@@ -20,6 +20,7 @@ from clew.exporters.programs.resuming import is_changed
 from clew.model import utc
 from clew.server.access.shares import Share, add_share, link, list_shares, place_of, remove_share
 from clew.server.call import Answer, Call
+from clew.server.process.sockets import is_loopback
 from clew.server.routing import API, Routes
 from clew.server.wire.handoff import (
     AgentCommand,
@@ -114,10 +115,12 @@ def delete_share(call: Call, id: str) -> Answer:
 
 
 def _address(call: Call) -> str:
-    """Of this server, as people reach it: the guard has checked the name by which it was asked for."""
-    public = call.server.settings.public_url
-    if public is not None:
-        return public
+    """Of this server, as people reach it. The guard has checked the name by which it was asked for."""
+    settings = call.server.settings
+    if settings.public_url is not None:
+        return settings.public_url
+    if settings.outside is not None and is_loopback(urlsplit(f"//{call.asked.host}").hostname or ""):
+        return settings.outside  # whoever gets the link is elsewhere
     return f"{'https' if call.asked.is_https else 'http'}://{call.asked.host}{call.root}"
 
 
