@@ -199,7 +199,7 @@ def test_a_session_is_handed_on_from_its_head_and_from_its_row_in_the_list(
 ) -> None:
     server.store.create("map", title="Draw a map").append({"role": "user", "content": "Tiles, please"})
     page = visit("/s/login")
-    head = page.get_by_role("group", name="Go on with this session")
+    head = page.get_by_role("group", name="Resume, export, share")
     for name in ("Resume", "Export", "Share"):
         head.get_by_role("button", name=name).click()
         dialog(page, name).wait_for()
@@ -224,6 +224,12 @@ def test_a_session_is_handed_on_from_its_head_and_from_its_row_in_the_list(
     row.get_by_role("link").focus()
     page.keyboard.press("e")
     dialog(page, "Export").get_by_text("Draw a map").wait_for()
+    page.keyboard.press("Escape")
+    dialog(page, "Export").wait_for(state="detached")
+    page.locator("#list a", has_text="Fix the login").focus()
+    page.keyboard.press("[")
+    page.wait_for_url("**/s/map")
+    page.locator("#list a:focus", has_text="Draw a map").wait_for()
 
 
 # -- share

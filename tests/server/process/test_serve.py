@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 import clew
-from clew.server.access import state, tokens
+from clew.server.access import peer, state, tokens
 from tests.cli.processes import COMMAND
 from tests.server.process.commands import Serving, environment, in_process, refused, serving, until
 from tests.server.process.test_access_log import LINE
@@ -255,7 +255,7 @@ def test_a_second_open_opens_the_server_that_runs(one: Serving, tmp_path: Path) 
         True,
         True,
     )
-    assert "goes on as it was started, without --port" in done.stderr
+    assert "the running server keeps its settings; ignored: --port" in done.stderr
 
 
 def test_what_is_no_server_of_this_user_is_neither_opened_nor_signed_in_to(
@@ -276,6 +276,16 @@ def test_what_is_no_server_of_this_user_is_neither_opened_nor_signed_in_to(
         answers.join()
     assert in_process(tmp_path, "serve", "--sign-in") == refusal
     assert not list((tmp_path / "state" / "servers").glob("*.once")), "no code was made for it"
+
+
+def test_s16_a_server_of_another_user_is_neither_opened_nor_signed_in_to(
+    one: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page could read the code in the address."""
+    monkeypatch.setattr(peer, "user_of", lambda client, server: 4711)
+    code, said = in_process(one.home, "serve", "--sign-in")
+    assert code == 1
+    assert "no server of this store runs here" in said
 
 
 def _answer_nonsense(other: socket.socket) -> None:

@@ -35,7 +35,7 @@ export function ForkDialog({ id, point, isEnd, onClose }: Props): JSX.Element {
   return (
     <Dialog title={`Fork ${nameOf(isEnd ? null : point)}`} onClose={onClose}>
       <p>
-        A new session begins behind entry {point.position}; this one stays as it is.
+        The new session starts after entry {point.position}; this one does not change.
       </p>
       {entry?.line && <blockquote class="branches-quote">{entry.line}</blockquote>}
       {failed && (

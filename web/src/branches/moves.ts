@@ -24,7 +24,7 @@ export async function readHistory(id: string): Promise<void> {
   history.value = { undo: next("undo"), redo: next("redo") };
 }
 
-/** The entry to which the session was last moved from this page. It may come to the transcript a moment later. */
+/** The entry to which the session is being moved from this page: the transcript may get it a moment later. */
 export const movedTo = signal("");
 
 /** The dialog that is open: what would happen is shown before it happens. `point` null: the end of the path. */
@@ -122,7 +122,7 @@ const TITLES = { undo: "Undo", redo: "Redo" };
 async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "redo" = "undo"): Promise<void> {
   asked.value = null;
   const hash = moved.head.position < 0 ? "" : entryId(moved.head);
-  movedTo.value = hash;
+  movedTo.value = hash === place.peek().hash ? "" : hash;
   go(to.here({ at: null }, hash), { replace: true });
   cursor.value = hash || null;
   const failed = moved.files?.failed.length ?? 0;

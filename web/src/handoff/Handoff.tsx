@@ -61,7 +61,7 @@ const FACES = {
 export function HandoffButtons(): JSX.Element | null {
   if (isShare()) return null;
   return (
-    <div class="handoff-buttons" role="group" aria-label="Go on with this session">
+    <div class="handoff-buttons" role="group" aria-label="Resume, export, share">
       {ways().map((way) => {
         const { name, Icon } = FACES[way];
         return (

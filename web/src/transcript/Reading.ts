@@ -270,6 +270,7 @@ export class Reading {
 
   /** Show an entry of the path, whatever is hidden, and put the cursor on it. A result is shown in its call. */
   goTo(position: number, where: "top" | "middle" | "near" = "middle"): void {
+    this.awaited = "";
     const entry = this.path.get(position);
     if (!entry) {
       this.scroller.show(position, where);
@@ -354,8 +355,8 @@ export class Reading {
   goToMoved(id: string): void {
     const position = positionOf(id)!;
     const isThere = this.path.get(position)?.id === id;
-    this.awaited = isThere ? "" : id;
     if (isThere) this.goTo(position, "near");
+    else this.awaited = id;
   }
 
   toEnd(): void {
@@ -367,6 +368,7 @@ export class Reading {
   async toEdge(edge: "first" | "last"): Promise<void> {
     const direction = edge === "first" ? 1 : -1;
     const before = cursor.peek();
+    this.awaited = "";
     if (edge === "first") this.scroller.toStart();
     else this.toEnd();
     for (let at = edge === "first" ? 0 : this.path.length - 1; at >= 0 && at < this.path.length; at += direction) {

@@ -29,6 +29,7 @@ export function Transcript({ id, at }: { id: string; at: string | null }): JSX.E
       reading.problem.value = error.message;
       told(error);
     });
+    movedTo.value = ""; // a new transcript opens where the address says
     return () => {
       reading.close();
       unseen.value = 0;
@@ -192,7 +193,9 @@ function useHash(reading: Reading): void {
     const position = positionOf(hash);
     if (position === null) return;
     const entry = reading.path.get(position);
-    if (hash === movedTo.peek()) reading.goToMoved(hash);
+    const isMoved = hash === movedTo.peek();
+    movedTo.value = "";
+    if (isMoved) reading.goToMoved(hash);
     else if (entry ? entry.id === hash : position < reading.path.length) reading.goTo(position);
     else toast("This entry is on another branch.", { title: "Show it", run: () => go(to.session(reading.id, { at: hash }, hash)) });
   });

@@ -32,8 +32,8 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 @command(
     "serve",
     "clew serve                        serve your store on this machine",
-    "clew serve --open                 and open it in your browser; or open the one that runs",
-    "clew serve --sign-in              a fresh address for a browser, of the one that runs",
+    "clew serve --open                 and open it in your browser; a running one is opened again",
+    "clew serve --sign-in              print a fresh sign-in address of the running one",
     "clew serve --sync                 and follow the agents of this machine",
     "clew serve --port 9000            on this port",
     "clew serve --unix-socket c.sock   on a socket that only you can use",
@@ -71,7 +71,9 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 @click.option("--no-page", is_flag=True, help="Serve no page for browsers")
 @click.option("--no-mcp", is_flag=True, help="Offer agents no tools at /mcp")
 @click.option("--open", "opens", is_flag=True, help="Open the page in your browser, signed in")
-@click.option("--sign-in", "signs_in", is_flag=True, help="Print a sign-in address of the server that runs")
+@click.option(
+    "--sign-in", "signs_in", is_flag=True, help="Print a fresh sign-in address of the running server"
+)
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option(
     "--workers",
@@ -121,8 +123,8 @@ def serve_command(
     """Only programs of this machine reach it, and only with a token. The token is made at the first start and
     kept in a file that only you can read; the command says which. A browser signs in with the address that
     is shown on a terminal: its code works once, for two minutes. --open starts your browser with an
-    address of its own; $BROWSER names the browser. If a server of the store runs already on this machine,
-    --open opens that one and starts no other; --sign-in prints an address of it with a fresh code.
+    address of its own; $BROWSER names the browser. If a server of this store is already running on this
+    machine, --open opens it instead of starting another, and --sign-in prints an address with a fresh code.
 
     For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
     front, because the connections of this command are not encrypted.
@@ -221,7 +223,7 @@ def _root_path(path: str, public_url: str | None) -> str:
     return path.rstrip("/")
 
 
-# -- a server that runs already
+# -- a server that is already running
 
 
 def _running(settings: Settings) -> tuple[Running, str] | None:
@@ -261,10 +263,10 @@ def _open_again(settings: Settings, server: Running, location: str) -> None:
         told = {"url": server.url, "pid": server.pid, "store": location}
         out.record({**told, "is_running": True, "is_open": is_open})
     else:
-        shown = f"{from_home(location)} is served already at {server.url} (process {server.pid})"
+        shown = f"{from_home(location)} is already served at {server.url} (process {server.pid})"
         click.echo(one_line(shown if out.is_terminal else f"clew: {shown}"), err=not out.is_terminal)
     if given := _other_options():
-        click.echo(f"clew: that server goes on as it was started, without {', '.join(given)}", err=True)
+        click.echo(f"clew: the running server keeps its settings; ignored: {', '.join(given)}", err=True)
     if not is_open:
         prints = f"{clew_command(settings, 'serve')} --sign-in"
         click.echo(f"clew: no browser was found; {prints} prints an address for one", err=True)
