@@ -195,6 +195,7 @@ TABLE = {
     "tests/server/page/test_transcript.py::test_new_entries_are_followed_at_the_end_only": "test",
     "tests/server/page/test_branches.py::test_rewind_shows_what_happens_to_files_before_it_happens": "test",
     "tests/server/page/test_branches.py::test_fork_here_opens_a_fork_that_ends_at_the_entry": "test",
+    "tests/server/page/test_cursor.py::test_keys_act_on_the_entry_that_has_the_ring": "test",
     "tests/server/page/test_compare.py::test_two_sessions_stand_side_by_side_behind_what_they_share": "test",
     "tests/server/page/test_files.py::test_one_file_has_its_diff_its_text_its_history_and_a_download": "test",
     "tests/server/page/test_usage.py::test_every_sum_leads_further_and_the_address_tells_what_is_shown": "test",

@@ -7,7 +7,8 @@ import re
 
 from clew import errors
 from clew.errors import ClewError
-from clew.server.problems import NEXT, Problem, problem_of
+from clew.server.problems import MEDIA_TYPE, NEXT, Problem, problem_of
+from tests.server.conftest import Running
 from tests.server.routes.test_errors import an
 from tests.support.rows import each_row
 
@@ -40,3 +41,26 @@ def test_a_problem_of_http_alone_says_what_it_says() -> None:
         "type": "urn:clew:error:teapot", "title": "It is one", "status": 418, "detail": "short and stout",
         "code": "teapot", "retryable": False, "next": "pour", "spout": 1,
     }  # fmt: skip
+
+
+def test_a_person_with_a_wrong_token_reads_a_sentence_and_a_program_gets_a_problem(server: Running) -> None:
+    """A browser asks for HTML where it is sent to an address, and only there."""
+    page = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+    wrong = "clew_own_" + "a" * 43
+    sentences = {
+        wrong: f"The token is not valid here; open {server.url}/ to sign in.\n",
+        None: f"The request has no token; open {server.url}/ to sign in.\n",
+    }
+    for token, sentence in sentences.items():
+        with server.client(token) as client:
+            shown = client.get("/api/v1/sessions", headers=page)
+            told = client.get("/api/v1/sessions")
+            sent = client.post("/api/v1/sessions", json={}, headers=page)
+        assert (shown.status_code, told.status_code, sent.status_code) == (401, 401, 401)
+        assert (shown.headers["content-type"], shown.text) == ("text/plain; charset=utf-8", sentence)
+        assert "content-disposition" not in shown.headers
+        assert [one.headers["content-type"] for one in (told, sent)] == [MEDIA_TYPE] * 2
+        assert told.json()["code"] == "unauthorized"
+    with server.client() as client:
+        missing = client.get("/api/v1/sessions/nope/entries", headers=page)
+    assert (missing.status_code, missing.text) == (404, "No session 'nope'.\n")

@@ -1,17 +1,27 @@
 import { render } from "preact";
-import { me, signedOutBecause, useShare } from "./api/client";
+import { type ApiError, isShare, me, signedOutBecause, useShare } from "./api/client";
 import { App } from "./app/App";
 import { go } from "./app/router";
-import { signIn } from "./app/SignIn";
+import { signIn, whyRefused } from "./app/SignIn";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/markup.css";
 import "./styles/frame.css";
 
+/** Whoever pastes an address that signs in, or that shows a share, into this tab means it, whatever is open. */
+window.addEventListener("hashchange", () => {
+  const { once, share } = given();
+  if (once !== null || (share !== null && !isShare(share))) location.reload();
+});
+
+function given(): { once: string | null; share: string | null } {
+  const found = new URLSearchParams(location.hash.slice(1));
+  return { once: found.get("once"), share: found.get("share") };
+}
+
 async function start(): Promise<void> {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const once = given.get("once") ?? undefined;
-  const share = given.get("share");
+  const { share, ...rest } = given();
+  const once = rest.once ?? undefined;
   if (share !== null) useShare(share);
   if (once !== undefined) {
     // The code is used up in a moment; it need not stay in the address, nor in the history.
@@ -23,8 +33,8 @@ async function start(): Promise<void> {
   } catch (error) {
     // Who opens the address of `clew serve` a second time is signed in already.
     if (once !== undefined && (await signIn().then(() => true, () => false))) return;
-    const { status, message } = error as { status?: number; message: string };
-    signedOutBecause.value = status === 401 && once === undefined ? "" : message;
+    const problem = error as ApiError;
+    signedOutBecause.value = problem.status === 401 && once === undefined ? "" : whyRefused(problem);
     me.value = null;
   }
 }

@@ -66,6 +66,8 @@ PACKING: Final = 1
 MOST_OF_NOBODY: Final = 4096
 """Bytes of a request that needs no token, as a sign-in."""
 
+PLAIN_TEXT: Final = "text/plain; charset=utf-8"
+
 _encode = msgspec.json.Encoder().encode
 _NO_UNICODE: Final = re.compile("[\ud800-\udfff]")
 
@@ -170,13 +172,24 @@ class Server:
 
     # -- one request
 
+    def _home(self, scope: Scope, root: str) -> str | None:
+        """The address of the page, by the name by which the server was asked for; None: it has none."""
+        if not self.settings.page:
+            return None
+        if self.settings.public_url is not None:
+            return f"{self.settings.public_url}/"
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        return f"{scope.get('scheme', 'http')}://{host}{root}/"
+
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         began = time.perf_counter()
         done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
         root = self.settings.root_path or scope.get("root_path", "")
         parts = parts_of(raw_path, root)
-        sender = _Sender(scope, receive, send, done, speaks_openai=is_face(parts))
+        sender = _Sender(
+            scope, receive, send, done, speaks_openai=is_face(parts), home=self._home(scope, root)
+        )
         self.in_flight += 1
         try:
             answer, route = await self._answer(scope, receive, sender, done, root, parts)
@@ -384,10 +397,19 @@ class _Sender:
     """Sends one answer."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, done: Finished, *, speaks_openai: bool = False
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        done: Finished,
+        *,
+        speaks_openai: bool = False,
+        home: str | None = None,
     ) -> None:
+        """`home`: the address of the page, where people sign in."""
         self._scope = scope
         self._speaks_openai = speaks_openai
+        self._home = home
         self._receive = receive
         self._send = send
         self._done = done
@@ -401,6 +423,15 @@ class _Sender:
         self.has_begun = False
 
     async def send_problem(self, problem: Problem) -> None:
+        if self._is_a_person():
+            answer = Answer(
+                value=masked(problems.sentence_of(problem, self._home).encode("utf-8", "replace")),
+                status=problem.status,
+                headers=problem.headers,
+                media_type=PLAIN_TEXT,
+            )
+            await self.send(answer, None)
+            return
         if self._speaks_openai:
             answer = error_of(problem, repeatable=b"idempotency-key" in self._headers)
         else:
@@ -412,6 +443,10 @@ class _Sender:
             )
         answer.value = masked(encode(answer.value))
         await self.send(answer, None)
+
+    def _is_a_person(self) -> bool:
+        """A browser was sent to this address: only then it asks for a page. Programs get problems."""
+        return self._scope["method"] == "GET" and b"text/html" in self._headers.get(b"accept", b"")
 
     async def send(self, answer: Answer, route: Route | None) -> None:
         status = answer.status or (route.status if route else 200)

@@ -110,6 +110,14 @@ class Problem(Exception):
         }
 
 
+def sentence_of(problem: Problem, home: str | None) -> str:
+    """A problem for a person who opened an address of the API in a browser. `home`: where one signs in."""
+    text = str(problem.content["detail"])
+    if problem.status == 401 and home is not None:
+        text += f"; open {home} to sign in"
+    return f"{text[:1].upper()}{text[1:]}.\n"
+
+
 def problem_of(error: ClewError, now: datetime | None = None) -> Problem:
     """An error of the library as a problem, with the error's own fields. `now`: by the clock of the store."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)

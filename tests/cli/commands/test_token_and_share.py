@@ -9,6 +9,7 @@ import clew
 from clew.server.access.secret import is_hash_of
 from clew.server.access.state import set_running
 from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
 TOKEN = re.compile(r"clew_([ts][a-z0-9]{9})_[A-Za-z0-9]{43}")
 
@@ -101,6 +102,18 @@ def test_a_link_has_the_token_in_its_fragment(cli: Clew) -> None:
     assert address == "https://clew.example/team/"
     assert TOKEN.fullmatch(fragment)
     assert "?" not in address
+
+
+@each_row(
+    ("address", "is_here"),
+    [("http://127.0.0.1:8731", True), ("http://[::1]:8731/clew", True), ("http://10.0.0.5:8731", False)],
+)
+def test_a_link_that_works_on_this_machine_only_says_so(cli: Clew, address: str, is_here: bool) -> None:
+    with clew.open(cli.store) as store:
+        store.session("login")
+        set_running(store.location, address)
+    shown = " ".join(cli.on_terminal("share", "login").out.split())
+    assert ("This link works on this machine only" in shown) == is_here
 
 
 def test_the_store_keeps_the_hash(cli: Clew, tmp_path: Path) -> None:

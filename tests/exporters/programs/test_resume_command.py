@@ -56,6 +56,8 @@ def test_each_agent_has_its_own_command(id: str, settings: dict[str, object], co
         ("codex:019a", {"is_changed": True}, "clew resume codex:019a", "changed in Clew"),
         ("claude-code:0b1c", {"is_gone": True}, "clew resume claude-code:0b1c", "not there"),
         ("goose:1", {"is_changed": True}, None, "--in codex"),
+        ("goose:1", {"is_lost": True}, None, "--directory . goose:1 --in codex"),
+        ("codex:019a", {"is_lost": True, "at": "3"}, "clew resume --directory . codex:019a@3", "is gone"),
         (
             "claude-code:0b1c",
             {"at": "30", "clew": clew_in("/srv/my store.db")},

@@ -120,7 +120,7 @@ def test_a_used_code_says_so_and_a_token_can_be_typed(server: Running, context: 
     says(page, "not signed in")
     again = context.new_page()
     again.goto(f"{server.url}/#once={code}")
-    says(again, "used already")
+    says(again, "already used")
     again.fill("#token", TOKEN)
     again.click("button[type=submit]")
     says(again, "signed in as owner")

@@ -88,7 +88,7 @@ def imported(server: Running, tmp_path: Path) -> clew.Session:
     file = tmp_path / "0b1c.jsonl"
     file.write_text("{}\n")
     origin = {"format": "claude-code", "path": str(file)}
-    session = server.store.create("claude-code:0b1c", workspace="/w/shop", metadata={"imported_from": origin})
+    session = server.store.create("claude-code:0b1c", workspace=tmp_path, metadata={"imported_from": origin})
     session.append({"role": "user", "content": "fix it"}, {"role": "assistant", "content": "done"})
     return session
 
@@ -99,12 +99,13 @@ def test_the_command_to_go_on_is_copied(
     server: Running,
     visit: Visit,
     copied: Callable[[Page], str],
+    tmp_path: Path,
 ) -> None:
     first = next(iter(imported.entries())).id
     page = visit(f"/s/claude-code:0b1c?panel=info&at={first}")
     page.get_by_role("button", name="Resume").click()
     shown = dialog(page, "Resume")
-    command = "cd /w/shop && claude --resume 0b1c"
+    command = f"cd {tmp_path} && claude --resume 0b1c"
     shown.get_by_text(command, exact=True).wait_for()
     shown.get_by_role("button", name="Copy the command", exact=True).click()
     shown.get_by_role("button", name="Copied").wait_for()
@@ -113,7 +114,7 @@ def test_the_command_to_go_on_is_copied(
     shown.get_by_role("button", name="Copy the command for codex").click()
     shown.locator("details").get_by_role("button", name="Copied").wait_for()
     assert "--in codex" in copied(page)
-    shown.get_by_label("From the entry that is chosen, in a copy").check()
+    shown.get_by_label("From entry 0, in a copy").check()
     shown.get_by_text(f"resume claude-code:0b1c@{first}").first.wait_for()
     shown.get_by_text("claude-code gets a copy of it").wait_for()
     page.goto(f"{server.url}/s/login?panel=info")
@@ -188,6 +189,47 @@ def test_exports_are_downloaded_and_have_what_was_chosen(
     with clew.open(":memory:") as other:
         other.import_path(tmp_path / "login.jsonl")
         assert other.get("login").info.hash == login.info.hash
+
+
+# -- from where
+
+
+def test_a_session_is_handed_on_from_its_head_and_from_its_row_in_the_list(
+    login: clew.Session, server: Running, visit: Visit, tmp_path: Path
+) -> None:
+    server.store.create("map", title="Draw a map").append({"role": "user", "content": "Tiles, please"})
+    page = visit("/s/login")
+    head = page.get_by_role("group", name="Resume, export, share")
+    for name in ("Resume", "Export", "Share"):
+        head.get_by_role("button", name=name).click()
+        dialog(page, name).wait_for()
+        assert dialog(page, name).get_by_text("Fix the login").count() == 0, "it is the one that is read"
+        page.keyboard.press("Escape")
+        dialog(page, name).wait_for(state="detached")
+    row = page.locator("#list li", has_text="Draw a map")
+    for name in ("Resume", "Export", "Share"):
+        row.hover()
+        row.get_by_role("button", name="Actions for Draw a map").click()
+        page.get_by_role("button", name=f"{name}…").click()
+        dialog(page, name).get_by_text("Draw a map").wait_for()
+        if name == "Export":
+            assert json.loads(export(page, tmp_path, format="JSON"))["session"]["id"] == "map"
+        if name == "Share":
+            dialog(page, name).get_by_role("button", name="Make a link").click()
+            dialog(page, name).get_by_text("This link works on this machine only.").wait_for()
+            assert [one.session for one in list_shares(server.store)] == ["map"]
+        page.keyboard.press("Escape")
+        dialog(page, name).wait_for(state="detached")
+    assert page.url.endswith("/s/login")
+    row.get_by_role("link").focus()
+    page.keyboard.press("e")
+    dialog(page, "Export").get_by_text("Draw a map").wait_for()
+    page.keyboard.press("Escape")
+    dialog(page, "Export").wait_for(state="detached")
+    page.locator("#list a", has_text="Fix the login").focus()
+    page.keyboard.press("[")
+    page.wait_for_url("**/s/map")
+    page.locator("#list a:focus", has_text="Draw a map").wait_for()
 
 
 # -- share

@@ -54,6 +54,7 @@ def test_s36_a_page_whose_token_ended_says_so_and_goes_on_after_a_new_sign_in(
     session.append({"role": "user", "content": "said meanwhile"})
     type_token(page, "not a token")
     page.locator("#who", has_not_text="Sign in again").wait_for()
+    assert page.inner_text("#who") == "The token is not valid here."
     assert page.input_value("#token") == "", "what was typed does not stay"
     assert page.get_by_role("heading", name="Sign in to Clew").is_visible()
     _, second = add_token(timed.store, "second")
@@ -122,6 +123,35 @@ def test_who_opens_the_address_with_the_code_again_is_still_signed_in(
         page.goto(f"{server.url}/#once={once}")
         page.locator("#who", has_text="signed in as owner").wait_for(state="attached")
         assert page.url == f"{server.url}/"
+
+
+def test_an_address_pasted_into_an_open_tab_signs_in_or_shows_the_share(
+    server: Running, context: BrowserContext, problems: Problems
+) -> None:
+    """Only what is behind the `#` changes then, and the browser loads nothing by itself."""
+    problems.may_say("401")
+    _, token = add_share(server.store, said(server.store), at=None)
+
+    def paste(address: str) -> None:
+        page.evaluate("address => { location.href = address; }", address)
+
+    page = context.new_page()
+    page.goto(f"{server.url}/")
+    page.locator("#token").wait_for()
+    with server.client() as client:
+        once = client.post("/api/v1/login/codes").json()["once"]
+    paste(f"{server.url}/#once={once}")
+    page.locator("#who", has_text="signed in as owner").wait_for(state="attached")
+    page.locator("#list", has_text="Fix the login").wait_for()
+    assert page.url == f"{server.url}/"
+    paste(link(server.url, token))
+    page.locator("#who", has_text="shared: Fix the login").wait_for()
+    page.locator("#transcript", has_text="The cookie was too old").wait_for()
+    assert page.locator("#list").count() == 0
+    context.clear_cookies()
+    paste(f"{server.url}/#once={once}")
+    page.locator("#who", has_text="This sign-in link has expired or was already used.").wait_for()
+    assert once not in page.url
 
 
 def test_a_token_that_reads_is_offered_nothing_that_changes(

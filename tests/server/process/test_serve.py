@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 import clew
+from clew.server.access import peer, state, tokens
 from tests.cli.processes import COMMAND
 from tests.server.process.commands import Serving, environment, in_process, refused, serving, until
 from tests.server.process.test_access_log import LINE
@@ -140,6 +142,7 @@ def test_two_servers_of_one_store_have_two_ports(tmp_path: Path) -> None:
         (("--public-url", "example.org"), 2, "is not of the form https://host"),
         (("--root-path", "clew"), 2, "does not begin with a slash"),
         (("--read-only", "--sync"), 1, "no store at"),
+        (("--open", "--sign-in"), 2, "--open signs in by itself"),
         (("--open", "--no-page"), 2, "--open needs a page at an address"),
         (("--open", "--unix-socket", "c.sock"), 2, "--open needs a page at an address"),
     ],
@@ -217,6 +220,95 @@ def test_the_browser_is_opened_at_an_address_that_signs_in_once(tmp_path: Path) 
             assert browser.post("/api/v1/login", **login).status_code == 200  # type: ignore[arg-type]
             assert browser.get("/api/v1/me").json()["kind"] == "owner"
             assert browser.post("/api/v1/login", **login).status_code == 401  # type: ignore[arg-type]
+
+
+def _signs_in(server: Serving, address: str) -> bool:
+    where, _, code = address.partition("/#once=")
+    assert where == server.url
+    with httpx.Client(base_url=server.url, trust_env=False) as browser:
+        answer = browser.post("/api/v1/login", json={"once": code}, headers={"origin": server.url})
+        return answer.status_code == 200 and browser.get("/api/v1/me").json()["kind"] == "owner"
+
+
+def test_a_server_that_runs_gives_a_fresh_address_that_signs_in_once(
+    one: Serving, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = in_process(one.home, "serve", "--sign-in")
+    address = capsys.readouterr().out.strip()
+    assert (code, said) == (0, "")
+    assert _signs_in(one, address)
+    assert not _signs_in(one, address)
+    assert one.token not in address
+
+
+def test_a_second_open_opens_the_server_that_runs(one: Serving, tmp_path: Path) -> None:
+    """It takes a second: the browser is named by the environment of a process."""
+    env = {**environment(one.home), "BROWSER": str(_browser(tmp_path))}
+    command = [*COMMAND, "serve", "--open", "--json", "--port", "0"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    until((tmp_path / "opened").exists)
+    assert _signs_in(one, (tmp_path / "opened").read_text())
+    told = json.loads(done.stdout)
+    assert (told["url"], told["pid"], told["is_running"], told["is_open"]) == (
+        one.url,
+        one.process.pid,
+        True,
+        True,
+    )
+    assert "the running server keeps its settings; ignored: --port" in done.stderr
+
+
+def test_what_is_no_server_of_this_user_is_neither_opened_nor_signed_in_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file says where a server was; another program listens there, or none."""
+    monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
+    with clew.open(tmp_path / "agents.db") as store:
+        location = store.location
+    refusal = (1, "clew: no server of this store runs here; start one: clew serve\n")
+    assert in_process(tmp_path, "serve", "--sign-in") == refusal
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        url = f"http://127.0.0.1:{other.getsockname()[1]}"
+        state.set_running(location, url, local=url)
+        answers = threading.Thread(target=_answer_nonsense, args=(other,))
+        answers.start()
+        assert in_process(tmp_path, "serve", "--sign-in") == refusal
+        answers.join()
+    assert in_process(tmp_path, "serve", "--sign-in") == refusal
+    assert not list((tmp_path / "state" / "servers").glob("*.once")), "no code was made for it"
+
+
+def test_s16_a_server_of_another_user_is_neither_opened_nor_signed_in_to(
+    one: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page could read the code in the address."""
+    monkeypatch.setattr(peer, "user_of", lambda client, server: 4711)
+    code, said = in_process(one.home, "serve", "--sign-in")
+    assert code == 1
+    assert "no server of this store runs here" in said
+
+
+def _answer_nonsense(other: socket.socket) -> None:
+    connection, _ = other.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(b"220 mail.example ESMTP\r\n")
+
+
+def test_a_server_for_other_machines_says_addresses_that_can_be_opened(tmp_path: Path) -> None:
+    with clew.open(tmp_path / "agents.db") as store:
+        store.create("a").append({"role": "user", "content": "hello"})
+        tokens.add_token(store, "laptop")
+    with serving(tmp_path, "--host", "0.0.0.0") as server:
+        urls = server.said["urls"]
+        assert server.url == urls[0]
+        assert urls[-1].startswith("http://127.0.0.1:")
+        assert not [url for url in urls if "0.0.0.0" in url]
+        with httpx.Client(trust_env=False) as client:
+            assert {client.get(f"{url}/health").status_code for url in urls} == {200}
+        with server.client() as client:
+            made = client.post(f"{urls[-1]}/api/v1/shares", json={"session": "a"}).json()
+        assert made["url"].startswith(f"{urls[0]}/#share="), "a link leads other machines there too"
 
 
 @pytest.mark.needs("root")

@@ -11,7 +11,14 @@ import pytest
 
 from clew.errors import InvalidError
 from clew.server.process import sockets
-from clew.server.process.sockets import is_loopback, listen, listen_on_path, remove_path
+from clew.server.process.sockets import (
+    is_loopback,
+    listen,
+    listen_on_path,
+    open_addresses,
+    reached_at,
+    remove_path,
+)
 from tests.support.rows import each_row
 
 
@@ -31,6 +38,24 @@ OPEN = ("0.0.0.0", "::", "192.168.0.1", "localhost.example.org", "", "127.0.0.1.
 @each_row("host", [*LOCAL, *OPEN])
 def test_what_others_can_reach_is_known(host: str) -> None:
     assert is_loopback(host) == (host in LOCAL)
+
+
+def test_addresses_that_others_reach_are_chosen_and_a_host_that_is_one_is_kept() -> None:
+    found = [
+        "10.0.0.5",
+        "127.0.1.1",
+        "169.254.3.4",
+        "0.0.0.0",
+        "fe80::1%eth0",
+        "fe80::1",
+        "2001:db8::5",
+        "10.0.0.5",
+    ]
+    assert open_addresses(found) == ["10.0.0.5", "2001:db8::5"]
+    assert reached_at("192.168.0.1") == ("192.168.0.1",)
+    assert reached_at("0.0.0.0")[-1] == "127.0.0.1"
+    assert reached_at("::")[-1] == "::1"
+    assert not {"0.0.0.0", "::"} & {*reached_at("0.0.0.0"), *reached_at("::")}
 
 
 def test_all_sockets_have_the_same_port() -> None:

@@ -70,6 +70,30 @@ def test_a_file_that_is_gone_is_told_to_the_owner_only(
     assert "not there" in found["note"]
 
 
+def test_a_directory_that_is_gone_is_told_to_the_owner_only_with_a_command_that_works_without_it(
+    server: Running, client: httpx.Client, file: Path, tmp_path: Path
+) -> None:
+    """`clew resume` refuses to go on there, so the command goes on where it is run."""
+    place = tmp_path / "shop"
+    place.mkdir()
+    session_of(server.store, file, place)
+    _, token = add_token(server.store, "t", scopes=["admin"])
+    with server.client(token) as other:
+        before = asked(other, "claude-code:0b1c")
+        place.rmdir()
+        assert asked(other, "claude-code:0b1c") == before
+    found = asked(client, "claude-code:0b1c")
+    assert found["command"] == f"clew --store {server.store.location} resume --directory . claude-code:0b1c"
+    assert found["note"] == (
+        f"The directory of the session is gone: {place}."
+        " Run this where it should continue: claude-code gets a copy of it, under an id of its own."
+    )
+    commands = {one["agent"]: one["command"] for one in found["agents"]}
+    assert commands["codex"].endswith("resume --in codex --directory . claude-code:0b1c")
+    place.write_text("a file is no directory")
+    assert asked(client, "claude-code:0b1c") == found
+
+
 def test_the_store_of_the_user_need_not_be_named(
     serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -19,8 +19,9 @@ export function useShare(token: string): void {
   share = token;
 }
 
-export function isShare(): boolean {
-  return share !== null;
+/** Whether a share is shown; with `token`: this one. */
+export function isShare(token?: string): boolean {
+  return share !== null && (token === undefined || token === share);
 }
 
 export class ApiError extends Error {

@@ -78,7 +78,7 @@ function Frame(): JSX.Element {
       </main>
       {shown !== null && shared === null && <Panel />}
       {shown !== null && shared === null && <Moves />}
-      {shown !== null && <Handoff />}
+      <Handoff />
       <Palette />
       <KeySheet />
     </div>

@@ -18,6 +18,12 @@ export async function signOut(): Promise<void> {
   me.value = null;
 }
 
+/** In one sentence: what the server says to programs beside it is of no use to who reads it here. */
+export function whyRefused({ status, message, next }: ApiError): string {
+  if (status !== 401) return [message, next].filter(Boolean).join(" ");
+  return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
+}
+
 export function SignIn(): JSX.Element {
   const [error, setError] = useState("");
   const [token, setToken] = useState("");
@@ -39,7 +45,7 @@ export function SignIn(): JSX.Element {
         {error || signedOutBecause.value || "You are not signed in."}
       </p>
       <p>
-        Open the address that <code>clew serve</code> shows: it signs you in. Or paste a token. <code>clew token add</code> makes one.
+        Open the address that <code>clew serve --sign-in</code> prints. Or paste a token: <code>clew token add</code> makes one.
       </p>
       <form
         onSubmit={(event) => {
@@ -47,7 +53,7 @@ export function SignIn(): JSX.Element {
           setToken("");
           setSending(true);
           signIn({ token: token.trim() })
-            .catch(({ message, next }: ApiError) => setError([message, next].filter(Boolean).join(" ")))
+            .catch((problem: ApiError) => setError(whyRefused(problem)))
             .finally(() => setSending(false));
         }}
       >

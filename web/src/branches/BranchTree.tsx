@@ -19,6 +19,9 @@ const RADIUS = 4.5;
 const MOST_DRAWN = 7;
 const x = (lane: number): number => 8 + Math.min(lane, MOST_DRAWN) * LANE;
 
+/** The keys of "Fork here", "Rewind to here" and "Compare". */
+const AT_AN_ENTRY = ["f", "R", "d"];
+
 interface Props {
   family: Family;
   rows: readonly Row[];
@@ -80,6 +83,8 @@ export function BranchTree({ family, rows }: Props): JSX.Element {
       Enter: () => open(row),
       " ": () => open(row),
     };
+    // Keys that act at an entry act at this row, which has the ring.
+    if (AT_AN_ENTRY.includes(event.key)) return open(row);
     const act = keys[event.key];
     if (!act) return;
     event.preventDefault();

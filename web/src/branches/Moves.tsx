@@ -11,9 +11,12 @@ import { current, mayRestore } from "../app/state";
 import { told, wordsOf } from "../app/toast";
 import { HowToAllow, Plan } from "../files/Plan";
 import { checkpointTitle } from "../parts/checkpoints";
+import { lazy } from "../parts/lazy";
 import { plural } from "../parts/numbers";
 import { useSlowly } from "../parts/read";
 import { asked, forkHere, readHistory, rewind, rewindHere, step, take, tried } from "./moves";
+
+const ForkDialog = lazy(() => import("./ForkDialog").then((found) => found.ForkDialog));
 
 export function Moves(): JSX.Element | null {
   const shown = current.value;
@@ -32,6 +35,7 @@ export function Moves(): JSX.Element | null {
   const open = asked.value;
   if (!open || !shown) return null;
   const close = () => void (asked.value = null);
+  if (open.kind === "fork") return <ForkDialog id={shown.id} point={open.point ?? shown.head} isEnd={open.point === null} onClose={close} />;
   return open.kind === "rewind" ? (
     <RewindDialog key={entryId(open.point)} id={shown.id} point={open.point} onClose={close} />
   ) : (

@@ -25,8 +25,11 @@ export async function readHistory(id: string): Promise<void> {
   history.value = { undo: next("undo"), redo: next("redo") };
 }
 
-/** The dialog that is open: what would happen is shown before it happens. */
-export type Asked = { kind: "rewind"; point: Head } | { kind: "undo" | "redo"; plan: Moved };
+/** The entry to which the session is being moved from this page: the transcript may get it a moment later. */
+export const movedTo = signal("");
+
+/** The dialog that is open: what would happen is shown before it happens. `point` null: the end of the path. */
+export type Asked = { kind: "rewind"; point: Head } | { kind: "fork"; point: Head | null } | { kind: "undo" | "redo"; plan: Moved };
 export const asked = signal<Asked | null>(null);
 
 /** Why nothing can be changed; undefined: it can. */
@@ -44,17 +47,40 @@ function changeable(): SessionInfo | null {
   return null;
 }
 
+/** Fork at the entry with the ring. Where the reader does not see one, the entry is named first. */
 export async function forkHere(): Promise<void> {
+  if (!changeable()) return;
+  const point = chosenPoint.peek();
+  if (isInSight(point)) await fork(point);
+  else asked.value = { kind: "fork", point };
+}
+
+/** Whether the reader sees the ring on this entry, in the transcript or in the tree. */
+function isInSight(point: Head | null): boolean {
+  if (point === null || cursor.peek() !== entryId(point)) return false;
+  if (document.activeElement?.closest("[role=tree]")) return true;
+  const feed = document.getElementById("transcript");
+  const row = feed?.querySelector(`[data-entry="${CSS.escape(entryId(point))}"]`);
+  if (!feed || !row) return false;
+  const [inside, around] = [row.getBoundingClientRect(), feed.getBoundingClientRect()];
+  return inside.bottom > around.top && inside.top < around.bottom;
+}
+
+export async function fork(point: Head | null): Promise<void> {
   const shown = changeable();
   if (!shown) return;
-  const point = chosenPoint.peek();
   const made = await post<SessionInfo>(at(shown.id, "/fork"), point ? { at: point } : {});
+  asked.value = null;
   go(to.session(made.id, { panel: place.peek().query.get("panel") }));
-  const where = point ? `at entry ${point.position}` : "at the end";
-  toast(`Forked ${where}. This is the fork; the first session stays as it was.`, {
+  toast(`Forked ${nameOf(point)}. You are in the fork; the first session stays as it was.`, {
     title: "Go back",
     run: () => go(to.session(shown.id)),
   });
+}
+
+/** Where a fork begins, in words. */
+export function nameOf(point: Head | null): string {
+  return point ? `at entry ${point.position}` : "at the end";
 }
 
 export function rewindHere(): void {
@@ -73,9 +99,6 @@ function moving(work: Promise<Moved>): Promise<Moved> {
   made = work.then(({ head }) => (head.position < 0 ? START : entryId(head)), () => null);
   return work;
 }
-
-/** The entry that the last of these moves led to: the stream may bring it later than the answer. */
-export const ledTo = signal("");
 
 /** Whether a path ends there because of what was done on this page, which was said already. */
 export async function isOwnMove(tip: string): Promise<boolean> {
@@ -105,7 +128,9 @@ export async function take(what: "undo" | "redo"): Promise<void> {
   const shown = changeable();
   if (!shown) return;
   const moved = await moving(post<Moved>(at(shown.id, `/${what}`)));
-  await moveDone(shown.id, moved, what === "undo" ? "Undone." : "Done again.", what === "undo" ? "redo" : "undo");
+  const where = moved.head.position < 0 ? "at its beginning" : `at entry ${moved.head.position}`;
+  const said = `${what === "undo" ? "Undone." : "Done again."} The session is ${where}.`;
+  await moveDone(shown.id, moved, said, what === "undo" ? "redo" : "undo");
 }
 
 const TITLES = { undo: "Undo", redo: "Redo" };
@@ -113,7 +138,7 @@ const TITLES = { undo: "Undo", redo: "Redo" };
 async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "redo" = "undo"): Promise<void> {
   asked.value = null;
   const hash = moved.head.position < 0 ? "" : entryId(moved.head);
-  ledTo.value = hash;
+  movedTo.value = hash === place.peek().hash ? "" : hash;
   go(to.here({ at: null }, hash), { replace: true });
   cursor.value = hash || null;
   const failed = moved.files?.failed.length ?? 0;

@@ -2,10 +2,11 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { api, isShare, send, session as at, withQuery } from "../api/client";
-import type { SessionInfo } from "../api/types";
 import { Dialog } from "../app/Dialog";
 import { told } from "../app/toast";
 import { DownloadIcon } from "../parts/icons";
+import type { Target } from "../sessions/actions";
+import { Of } from "./Of";
 
 type Option = "tools" | "thinking" | "whole";
 
@@ -26,7 +27,7 @@ const FORMATS: readonly Format[] = [
 const AGENTS = ["claude-code", "codex", "gemini-cli", "ggcode", "opencode", "openrouter", "ductwork", "pi", "picoclaw"];
 
 interface Props {
-  session: SessionInfo;
+  session: Target;
   onClose: () => void;
 }
 
@@ -58,6 +59,7 @@ export function ExportDialog({ session, onClose }: Props): JSX.Element {
   );
   return (
     <Dialog title="Export" class="handoff" onClose={onClose}>
+      <Of session={session} />
       <fieldset class="handoff-formats">
         <legend class="unseen">Format</legend>
         {formats.map((one) => (

@@ -1,11 +1,8 @@
-// The facts of a session, and the ways in which it goes on elsewhere.
+// The facts of a session.
 import type { ComponentChildren, JSX } from "preact";
 import { entryId, type SessionInfo } from "../api/types";
-import { run } from "../app/commands";
 import { to } from "../app/router";
-import { mayAdmin } from "../app/state";
 import { CopyButton } from "../parts/Copy";
-import { DownloadIcon, GoOnIcon, ShareIcon } from "../parts/icons";
 import { bytes, plural } from "../parts/numbers";
 import { ago, exact } from "../parts/time";
 import "./handoff.css";
@@ -15,19 +12,6 @@ export function InfoPanel({ session }: { session: SessionInfo }): JSX.Element {
   const hasMetadata = Object.keys(metadata).length > 0;
   return (
     <div class="info">
-      <div class="info-actions">
-        <button type="button" title="Resume (o)" onClick={() => run("resume")}>
-          <GoOnIcon /> Resume
-        </button>
-        <button type="button" title="Export (e)" onClick={() => run("export")}>
-          <DownloadIcon /> Export
-        </button>
-        {mayAdmin.value && (
-          <button type="button" title="Share (S)" onClick={() => run("share")}>
-            <ShareIcon /> Share
-          </button>
-        )}
-      </div>
       {session.damaged !== null && (
         <p class="info-damaged" role="alert">
           This session is damaged: {session.damaged}

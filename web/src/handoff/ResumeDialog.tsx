@@ -3,19 +3,24 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { get, session as at } from "../api/client";
-import type { ResumeView, SessionInfo } from "../api/types";
+import { headOf } from "../api/trees";
+import type { ResumeView } from "../api/types";
 import { Dialog } from "../app/Dialog";
 import { place } from "../app/router";
 import { cursor } from "../app/state";
 import { CopyButton } from "../parts/Copy";
+import type { Target } from "../sessions/actions";
+import { isShown, Of } from "./Of";
 
 interface Props {
-  session: SessionInfo;
+  session: Target;
   onClose: () => void;
 }
 
 export function ResumeDialog({ session, onClose }: Props): JSX.Element {
-  const here = cursor.value ?? place.value.query.get("at");
+  const here = isShown(session) ? (cursor.value ?? place.value.query.get("at")) : null;
+  const point = headOf(here ?? "");
+  const where = point ? `entry ${point.position}` : here;
   const isHere = useSignal(false);
   const found = useSignal<ResumeView | null>(null);
   const problem = useSignal("");
@@ -32,14 +37,15 @@ export function ResumeDialog({ session, onClose }: Props): JSX.Element {
   const view = found.value;
   return (
     <Dialog title="Resume" class="handoff" onClose={onClose}>
+      <Of session={session} />
       {here !== null && (
         <div class="handoff-choice" role="group" aria-label="From where">
           <label>
             <input type="radio" name="from" checked={!isHere.value} onChange={() => void (isHere.value = false)} /> From the end
           </label>
           <label>
-            <input type="radio" name="from" checked={isHere.value} onChange={() => void (isHere.value = true)} /> From the entry
-            that is chosen, in a copy
+            <input type="radio" name="from" checked={isHere.value} onChange={() => void (isHere.value = true)} /> From{" "}
+            {where}, in a copy
           </label>
         </div>
       )}
@@ -57,7 +63,7 @@ export function ResumeDialog({ session, onClose }: Props): JSX.Element {
           )}
           {view.directory !== null && (
             <p class="handoff-note">
-              It works in <code>{view.directory}</code>.
+              Directory: <code>{view.directory}</code>
             </p>
           )}
           {view.note && <p class="handoff-note">{view.note}</p>}

@@ -3,13 +3,16 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { get, part, post, remove } from "../api/client";
-import type { SessionInfo, Share } from "../api/types";
+import { headOf } from "../api/trees";
+import type { Share } from "../api/types";
 import { Dialog } from "../app/Dialog";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { CopyButton } from "../parts/Copy";
 import { plural } from "../parts/numbers";
 import { ago, exact } from "../parts/time";
+import type { Target } from "../sessions/actions";
+import { isShown, Of } from "./Of";
 
 const DAY = 24 * 3600;
 const LENGTHS = [
@@ -22,7 +25,7 @@ const LENGTHS = [
 type Extent = "now" | "here" | "live";
 
 interface Props {
-  session: SessionInfo;
+  session: Target;
   onClose: () => void;
 }
 
@@ -32,8 +35,13 @@ function upTo(head: string): string {
   return head === "start" || Number.isNaN(position) ? "empty" : `the first ${plural(position + 1, "entry", "entries")}`;
 }
 
+/** Whether an address leads every machine to itself. */
+function isOfThisMachine(url: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(url).hostname);
+}
+
 export function ShareDialog({ session, onClose }: Props): JSX.Element {
-  const here = cursor.value;
+  const here = isShown(session) ? cursor.value : null;
   const extent = useSignal<Extent>("now");
   const redact = useSignal(true);
   const length = useSignal(1);
@@ -63,6 +71,7 @@ export function ShareDialog({ session, onClose }: Props): JSX.Element {
   );
   return (
     <Dialog title="Share" class="handoff" onClose={onClose}>
+      <Of session={session} />
       <p>Everyone who has the link can read this session: no other one, no files, no costs.</p>
       <form
         onSubmit={(event) => {
@@ -72,7 +81,7 @@ export function ShareDialog({ session, onClose }: Props): JSX.Element {
       >
         <div class="handoff-choice" role="group" aria-label="What it shows">
           {choice("now", "As it is now")}
-          {here !== null && choice("here", "Up to the entry that is chosen")}
+          {here !== null && choice("here", `Up to entry ${headOf(here)!.position}`)}
           {choice("live", "Live, with everything that comes")}
         </div>
         <div class="handoff-choice">
@@ -106,6 +115,11 @@ export function ShareDialog({ session, onClose }: Props): JSX.Element {
               Copy
             </CopyButton>
           </div>
+          {isOfThisMachine(made.value) && (
+            <p class="handoff-reach">
+              This link works on this machine only. For other machines, start the server with <code>clew serve --host 0.0.0.0</code>.
+            </p>
+          )}
         </div>
       )}
       {shares.value.length > 0 && (

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { go, idOf, place, to } from "../app/router";
 import { mayWrite } from "../app/state";
+import { handOn, ways } from "../handoff/Handoff";
 import { money, plural } from "../parts/numbers";
 import { Popover } from "../parts/Popover";
 import { ago, exact } from "../parts/time";
@@ -10,6 +11,8 @@ import { clock } from "./clock";
 import type { SessionList } from "./list";
 import { isStarred, type Row, STAR } from "./rows";
 import { isUnread } from "./seen";
+
+const WAYS = { resume: "Resume…", export: "Export…", share: "Share…" };
 
 /** Milliseconds: a session that nobody says is running, but that went on so lately, is at work. */
 const LATELY = 60_000;
@@ -158,6 +161,7 @@ export function SessionRow({ row, list }: { row: Row; list: SessionList }): JSX.
                   ["Tags…", () => void (tagging.value = row)],
                   [isStarred(row) ? "Take the star away" : "Star", () => void star(row)],
                   ["Compare…", () => go(compareWith(row.id))],
+                  ...ways().map((way) => [WAYS[way], () => handOn(way, row)] as const),
                   ["Move to the trash", () => void trash(row)],
                 ] as const).map(([title, act]) => (
                   <li key={title}>

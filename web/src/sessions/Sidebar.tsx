@@ -142,7 +142,9 @@ function useSessionCommands(): void {
     const rows = listed.peek()?.shown ?? [];
     const at = rows.findIndex((row) => row.id === place.peek().id);
     const next = rows[at < 0 ? 0 : at + by];
-    if (next && !next.isDeleted) go(to.session(next.id));
+    if (!next || next.isDeleted) return;
+    go(to.session(next.id));
+    focusRow(keyOf(next));
   };
   const onTarget = (act: (one: Target) => void) => () => {
     if (mayWrite.peek()) withTarget(act);
@@ -167,6 +169,12 @@ function useSessionCommands(): void {
       run: () => inList(() => openMenu(name)),
     })),
   ]);
+}
+
+/** The focus goes along if it is in the list: keys act on the row that has it. */
+function focusRow(key: string): void {
+  if (!document.activeElement?.closest("#list")) return;
+  requestAnimationFrame(() => document.querySelector<HTMLElement>(`#list li[data-key="${CSS.escape(key)}"] a`)?.focus({ preventScroll: true }));
 }
 
 /** Show the list, and then do something in it. Where there is no room for two things, it is a view of its own. */

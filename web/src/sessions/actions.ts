@@ -116,6 +116,7 @@ export function withTarget(act: (one: Target) => void): void {
   const { id } = place.peek();
   if (now || id === null) {
     if (now) act(now);
+    else toast("Choose a session first: open one, or go to its row in the list.");
     return;
   }
   const stop = effect(() => {

@@ -66,6 +66,7 @@ export function EntryMenu({ entry, button, onClose }: Props): JSX.Element {
         event.stopPropagation();
       }}
     >
+      <p role="presentation">Entry {entry.position}</p>
       {items.map((one) => (
         <button key={one.id} type="button" role="menuitem" tabIndex={-1} onClick={() => choose(one.id)}>
           <span>{one.title}</span>

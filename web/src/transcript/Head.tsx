@@ -2,6 +2,7 @@
 import type { Signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { current, showsThinking, showsTools } from "../app/state";
+import { HandoffButtons } from "../handoff/Handoff";
 import { plural } from "../parts/numbers";
 import { ago, exact } from "../parts/time";
 import { onlyPrompts, type Reading } from "./Reading";
@@ -23,6 +24,7 @@ export function Head({ reading, onFind }: { reading: Reading; onFind: () => void
           )}
         </small>
       </div>
+      <HandoffButtons />
       <div class="transcript-controls">
         {reading.unread.value > 0 && (
           <button type="button" class="transcript-chip transcript-unread-chip" onClick={() => reading.toUnread()}>

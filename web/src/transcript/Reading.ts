@@ -55,6 +55,8 @@ export class Reading {
     return found;
   });
 
+  /** The entry to which the session was moved from here, until the stream brings it. */
+  private awaited = "";
   /** Ids of entries that are shown whatever is hidden: the reader went to them. */
   private revealed = new Set<string>();
   private estimate = USUAL;
@@ -177,6 +179,7 @@ export class Reading {
     heights.resize(this.path.length, this.estimate);
     for (const page of pages) this.size(page);
     this.scroller.again();
+    if (this.awaited) this.goToMoved(this.awaited);
   }
 
   /** How high rows are that were not read yet: as those that were. */
@@ -269,6 +272,7 @@ export class Reading {
 
   /** Show an entry of the path, whatever is hidden, and put the cursor on it. A result is shown in its call. */
   goTo(position: number, where: "top" | "middle" | "near" = "middle"): void {
+    this.awaited = "";
     const entry = this.path.get(position);
     if (!entry) {
       this.scroller.show(position, where);
@@ -349,9 +353,38 @@ export class Reading {
     this.goTo(this.seenBefore.peek()! + 1, "top");
   }
 
+  /** To the entry to which the session was moved: now, or as soon as it is on the path. */
+  goToMoved(id: string): void {
+    const position = positionOf(id)!;
+    const isThere = this.path.get(position)?.id === id;
+    if (isThere) this.goTo(position, "near");
+    else this.awaited = id;
+  }
+
   toEnd(): void {
     this.fresh.value = 0;
     this.scroller.toEnd();
+  }
+
+  /** To the beginning or to the end, and put the cursor on the first or the last row. */
+  async toEdge(edge: "first" | "last"): Promise<void> {
+    const direction = edge === "first" ? 1 : -1;
+    const before = cursor.peek();
+    this.awaited = "";
+    if (edge === "first") this.scroller.toStart();
+    else this.toEnd();
+    for (let at = edge === "first" ? 0 : this.path.length - 1; at >= 0 && at < this.path.length; at += direction) {
+      if (!this.path.get(at)) {
+        if (!this.isShown(at)) continue;
+        await this.path.load(pageOf(at));
+      }
+      const entry = this.path.get(at);
+      if (!entry || this.isClosed || cursor.peek() !== before) return;
+      if (!this.isShown(at)) continue;
+      cursor.value = entry.id;
+      this.scroller.again();
+      return;
+    }
   }
 
   /** The row in which an entry is shown: of a result that is the row of its call. */

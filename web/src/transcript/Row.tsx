@@ -44,8 +44,9 @@ export function Row({ reading, entry, onMenu }: Props): JSX.Element {
       aria-posinset={position + 1}
       aria-setsize={reading.path.length}
       aria-label={`${name ?? "Mark"}, entry ${position}`}
-      onClick={(event) => {
-        if (!(event.target as Element).closest("button, a, summary")) cursor.value = id;
+      onClick={() => void (cursor.value = id)}
+      onKeyUp={(event) => {
+        if (event.key === "Tab") cursor.value = id; // the focus came to something inside
       }}
     >
       {reading.seenBefore.value === position - 1 && position > 0 && (

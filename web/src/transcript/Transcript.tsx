@@ -7,7 +7,7 @@ import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, cursor, showsThinking, showsTools, unseen } from "../app/state";
 import { toast, told } from "../app/toast";
-import { ledTo } from "../branches/moves";
+import { movedTo } from "../branches/moves";
 import { copy } from "../parts/Copy";
 import { EntryMenu } from "./EntryMenu";
 import { Finder } from "./find";
@@ -34,6 +34,7 @@ export function Transcript({ id, at }: { id: string; at: string | null }): JSX.E
       reading.problem.value = error.message;
       told(error);
     });
+    movedTo.value = ""; // a new transcript opens where the address says
     return () => {
       reading.close();
       unseen.value = 0;
@@ -112,8 +113,8 @@ function Feed({ reading, finder, onMenu }: FeedProps): JSX.Element {
       onScroll={() => scroller.onScroll()}
       onKeyDown={(event) => {
         if (event.target !== event.currentTarget && !(event.target as Element).matches("article")) return;
-        if (event.key === "Home") scroller.toStart();
-        else if (event.key === "End") reading.toEnd();
+        if (event.key === "Home") void reading.toEdge("first");
+        else if (event.key === "End") void reading.toEdge("last");
         else return;
         event.preventDefault();
       }}
@@ -149,14 +150,14 @@ function px(length: number): string {
   return `${length}px`;
 }
 
-/** A row with the focus may leave the window; then the feed has it, so that keys still work. */
+/** The focus is where the cursor is. If that row is not in the window, the feed has it, so that keys still work. */
 function keepFocus(feed: HTMLElement): void {
   const wanted = cursor.peek();
   const focused = document.activeElement;
   if (focused !== document.body && focused !== feed && !focused?.matches(".transcript-row")) return;
   const row = wanted === null ? null : feed.querySelector<HTMLElement>(`[data-entry="${CSS.escape(wanted)}"]`);
   if (row && focused !== row) row.focus({ preventScroll: true });
-  else if (!row && focused === document.body && wanted !== null) feed.focus({ preventScroll: true });
+  else if (!row && focused !== feed && wanted !== null) feed.focus({ preventScroll: true });
 }
 
 const STATES: Record<string, string> = {
@@ -194,14 +195,15 @@ function useHash(reading: Reading, finder: Finder): void {
   useSignalEffect(() => {
     const { hash } = place.value;
     if (hash === known.current || !reading.isReady.peek()) return;
-    const position = positionOf(hash);
-    const entry = position === null ? undefined : reading.path.get(position);
-    const isHere = position !== null && (entry ? entry.id === hash : position < reading.path.length);
-    if (hash !== "" && hash === ledTo.peek() && !isHere) return void reading.scroller.version.value; // it is on its way
     known.current = hash;
+    const position = positionOf(hash);
     if (position === null) return;
-    if (isHere) {
-      if (hash === ledTo.peek()) ledTo.value = "";
+    const entry = reading.path.get(position);
+    const isHere = entry ? entry.id === hash : position < reading.path.length;
+    const isMoved = hash === movedTo.peek();
+    movedTo.value = "";
+    if (isMoved) reading.goToMoved(hash);
+    else if (isHere) {
       reading.goTo(position);
       finder.visit(position);
     } else toast("This entry is on another branch.", { title: "Show it", run: () => go(to.session(reading.id, { at: hash }, hash)) });
@@ -239,8 +241,8 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
     { id: "previous", title: "Previous entry", group, keys: ["k"], run: walking(() => reading.step(-1)), inPalette: false },
     { id: "next-prompt", title: "Next prompt", group, keys: ["J"], run: walking(() => reading.prompt(1)) },
     { id: "previous-prompt", title: "Previous prompt", group, keys: ["K"], run: walking(() => reading.prompt(-1)) },
-    { id: "first", title: "To the beginning", group, keys: ["g g"], run: () => reading.scroller.toStart() },
-    { id: "last", title: "To the end", group, keys: ["G"], run: () => reading.toEnd() },
+    { id: "first", title: "To the beginning", group, keys: ["g g"], run: walking(() => reading.toEdge("first")) },
+    { id: "last", title: "To the end", group, keys: ["G"], run: walking(() => reading.toEdge("last")) },
     { id: "fold", title: "Fold or unfold the entry", group, keys: ["z"], run: withEntry((one) => reading.fold(one.position)) },
     { id: "raw", title: "Show as it is stored", group, keys: ["r"], run: withEntry((one) => reading.toggleRaw(one.id)) },
     { id: "copy-place", title: "Copy the place", group, keys: ["y"], run: withEntry((one) => void take(`${reading.id}@${one.id}`, "The place is copied.")) },

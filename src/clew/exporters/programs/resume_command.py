@@ -26,6 +26,8 @@ _COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The words before the agent's own id of the session."""
 CLEW: Final = "clew"
+_HERE: Final = "--directory . "
+"""The option of `clew resume` for a session whose directory is gone."""
 
 
 class Resume(NamedTuple):
@@ -74,6 +76,7 @@ def resume_of(
     *,
     is_changed: bool = False,
     is_gone: bool = False,
+    is_lost: bool = False,
     at: str | None = None,
     clew: str = CLEW,
 ) -> Resume:
@@ -83,25 +86,32 @@ def resume_of(
         info: The session.
         is_changed: It does not stand where its agent left it.
         is_gone: The agent does not have its file any more.
+        is_lost: The directory where it worked is gone.
         at: Go on from this place, not from where it stands.
         clew: What Clew is called by, with the store if it has to be named.
     """
-    return _checked(_resume_of(info, is_changed=is_changed, is_gone=is_gone, at=at, clew=clew))
+    return _checked(_resume_of(info, is_changed, is_gone, is_lost, at, clew))
 
 
-def _resume_of(info: SessionInfo, *, is_changed: bool, is_gone: bool, at: str | None, clew: str) -> Resume:
+def _resume_of(
+    info: SessionInfo, is_changed: bool, is_gone: bool, is_lost: bool, at: str | None, clew: str
+) -> Resume:
     own = own_command(info)
-    if own is not None and at is None and (own.is_subagent or not (is_changed or is_gone)):
+    is_own = at is None and not is_lost
+    if own is not None and is_own and (own.is_subagent or not (is_changed or is_gone)):
         note = "This is a subagent: its parent goes on." if own.is_subagent else ""
         return Resume(in_shell(own.words, directory_of(info)), note)
     agent = info.agent or (info.id.partition(":")[0] if ":" in info.id else None)
-    again = f"{clew} resume {typed(_place(info, at))}"
+    again = f"{clew} resume {_HERE if is_lost else ''}{typed(_place(info, at))}"
+    lost = f"The directory of the session is gone: {directory_of(info)}. " if is_lost else ""
     if agent is None:
-        return Resume(None, f"No agent is known that wrote it; {again} --in codex goes on in Codex.")
+        return Resume(None, f"{lost}No agent is known that wrote it; {again} --in codex goes on in Codex.")
     if agent not in AGENTS or (own is None and not is_fork(info)):
-        why = f"No command is known with which {agent} goes on with it"
+        why = f"{lost}No command is known with which {agent} goes on with it"
         return Resume(None, f"{why}; {again} --in codex goes on in Codex.")
     gets = f"{agent} gets a copy of it, under an id of its own."
+    if is_lost:
+        return Resume(again, f"{lost}Run this where it should continue: {gets}")
     if at is not None:
         return Resume(again, f"It goes on from there: {gets}")
     if own is not None and not is_changed:
@@ -110,9 +120,12 @@ def _resume_of(info: SessionInfo, *, is_changed: bool, is_gone: bool, at: str | 
     return Resume(again, f"It {what} in Clew: {gets}")
 
 
-def resumes_in(info: SessionInfo, *, at: str | None = None, clew: str = CLEW) -> dict[str, str]:
-    """For each agent that can go on with any session, the command with which it gets a copy of this one."""
-    place = typed(_place(info, at))
+def resumes_in(
+    info: SessionInfo, *, is_lost: bool = False, at: str | None = None, clew: str = CLEW
+) -> dict[str, str]:
+    """For each agent that can go on with any session, the command with which it gets a copy of this one.
+    `is_lost`: the directory where it worked is gone."""
+    place = (_HERE if is_lost else "") + typed(_place(info, at))
     found = {agent: Resume(f"{clew} resume --in {agent} {place}") for agent in AGENTS}
     return {agent: one.command for agent, one in found.items() if _checked(one).command and one.command}
 
@@ -152,6 +165,12 @@ def own_file(info: SessionInfo) -> str | None:
     origin = origin_of(info.metadata)
     path = origin.path if origin is not None else ""
     return path if path and os.path.isabs(path) and os.path.exists(path) else None
+
+
+def has_directory(info: SessionInfo) -> bool:
+    """Whether the directory where the session worked is there, or none is known."""
+    directory = directory_of(info)
+    return directory is None or os.path.isdir(directory)
 
 
 def _directory(path: str) -> str:

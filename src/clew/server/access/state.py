@@ -1,7 +1,7 @@
 """What a server leaves in the user's state directory: its own token, and where it runs.
 
     <state>/servers/<hash of the store's address>.token    32 random bytes as text, the same after a restart
-    <state>/servers/<hash of the store's address>.json     {"url": …, "pid": …} of the server that runs
+    <state>/servers/<hash of the store's address>.json     {"url": …, "pid": …, …} of the server that runs
 
 Programs of the same user on this machine find both by the address of the store; no other user can read them.
 """
@@ -26,7 +26,12 @@ class Running(msgspec.Struct, frozen=True):
     """A server that runs, or that was killed before it could take this away."""
 
     url: str
+    """Where people reach it."""
     pid: int
+    local: str | None = None
+    """Where programs of this machine reach it."""
+    page: bool = True
+    """It has a page for browsers."""
 
 
 def own_token(location: str) -> str:
@@ -54,9 +59,10 @@ def token_path(location: str) -> str:
     return path_of(location, "token")
 
 
-def set_running(location: str, url: str) -> None:
+def set_running(location: str, url: str, *, local: str | None = None, page: bool = True) -> None:
     """Tell other programs of this user where the store is served."""
-    _write(path_of(location, "json"), msgspec.json.encode(Running(url, os.getpid())).decode(), replace=True)
+    said = msgspec.json.encode(Running(url, os.getpid(), local, page))
+    _write(path_of(location, "json"), said.decode(), replace=True)
 
 
 def forget_running(location: str) -> None:

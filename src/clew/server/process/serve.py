@@ -70,7 +70,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None
     """Where people reach it; None: only at `unix_socket`."""
     urls: tuple[str, ...]
-    """Where it listens."""
+    """Where programs reach it: the addresses of this machine, if it listens on all of them."""
+    local: str | None
+    """Where a program of this machine reaches it."""
     unix_socket: str | None
     token_file: str
     pid: int
@@ -105,7 +107,7 @@ def serve(
                 manager.ready()
                 on_start(started)
 
-            stack.callback(_announce(store.location, started))
+            stack.callback(_announce(store.location, started, has_page=settings.page))
             if options.workers == 1:
                 with _log(options) as log:
                     process = Process(store, settings, options, sockets, log, manager, on_started=on_ready)
@@ -199,35 +201,40 @@ def _prepare(
             stack.callback(one.close)
         sockets += tcp
         port = tcp[0].getsockname()[1]
-    names = _names(sockets) if is_tcp else []
+    listens = _names(sockets) if is_tcp else []
+    names = [_written(host, port) for name in listens for host in listening.reached_at(name)]
     urls = tuple(f"http://{name}{settings.root_path}" for name in names)
     started = Started(
         store=store.location,
         url=settings.public_url or (urls[0] if urls else None),
         urls=urls,
+        local=urls[-1 if is_open else 0] if urls else None,
         unix_socket=str(options.unix_socket) if options.unix_socket else None,
         token_file=token_path(store.location),
         pid=os.getpid(),
         port_is_other=is_tcp and options.port is None and port != listening.USUAL_PORT,
         is_open=is_open,
     )
-    hosts = [*settings.hosts, *names, *_own_names(options.host, port, is_open=is_open)]
+    heard = (_written(host, port) for host in listens)
+    hosts = [*settings.hosts, *heard, *names, *_own_names(options.host, port, is_open=is_open)]
     if is_tcp and not is_open:
         hosts.append(f"localhost:{port}")
     if options.unix_socket is not None:
         hosts.append("localhost")
     known = tuple(dict.fromkeys(hosts))
-    return sockets, started, msgspec.structs.replace(settings, hosts=known, workers=options.workers)
+    outside = urls[0] if is_open else None
+    settings = msgspec.structs.replace(settings, hosts=known, outside=outside, workers=options.workers)
+    return sockets, started, settings
 
 
 def _names(sockets: list[socket.socket]) -> list[str]:
-    """As clients write them: `127.0.0.1:8731`, `[::1]:8731`."""
-    found = []
-    for one in sockets:
-        if one.family != socket.AF_UNIX:
-            host, port = one.getsockname()[:2]
-            found.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    return found
+    """The addresses that are listened on."""
+    return [one.getsockname()[0] for one in sockets if one.family != socket.AF_UNIX]
+
+
+def _written(host: str, port: int) -> str:
+    """As clients write it: `127.0.0.1:8731`, `[::1]:8731`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _own_names(host: str | None, port: int, *, is_open: bool) -> list[str]:
@@ -241,16 +248,16 @@ def _own_names(host: str | None, port: int, *, is_open: bool) -> list[str]:
         with suppress(OSError):
             known = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
             found |= {str(address[0]).partition("%")[0] for *_, address in known}
-    return [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in sorted(found)]
+    return [_written(name, port) for name in sorted(found)]
 
 
-def _announce(location: str, started: Started) -> Callable[[], None]:
+def _announce(location: str, started: Started, *, has_page: bool) -> Callable[[], None]:
     """Tell other programs of this user where the store is served; what takes it back."""
     from clew.server.access.state import forget_running, set_running
 
     if started.url is None:
         return lambda: None
-    set_running(location, started.url)
+    set_running(location, started.url, local=started.local, page=has_page)
     return lambda: forget_running(location)
 
 

@@ -24,6 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The path below which a proxy offers it, as `/clew`."""
     proxy: bool = False
     """Believe what a proxy says of the client: only behind one that sets these headers itself."""
+    outside: str | None = None
+    """Where other machines reach a server that listens for them; links that are made here lead there."""
     cors: tuple[str, ...] = ()
     """Origins of other pages that may call it, each exactly as a browser writes it."""
     read_only: bool = False

@@ -6,6 +6,10 @@ import errno
 import os
 import socket
 import stat
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +20,10 @@ _TRIED: Final = 20
 """Ports above the usual one that are tried when it is taken."""
 _BACKLOG: Final = 512
 _LOOPBACK: Final = ("127.0.0.1", "::1")
+_EVERYWHERE: Final = {"0.0.0.0": (socket.AF_INET, "127.0.0.1"), "::": (socket.AF_INET6, "::1")}
+"""Hosts to listen on that are no addresses to go to, and the loopback address of each."""
+_DEVICE_ADDRESS: Final = 0x8915
+"""SIOCGIFADDR of Linux."""
 
 
 def is_loopback(host: str) -> bool:
@@ -26,6 +34,55 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
         return host.lower().rstrip(".") == "localhost"
+
+
+def reached_at(host: str) -> tuple[str, ...]:
+    """Where programs reach a server that listens on a host. For one that listens everywhere: the addresses of
+    this machine, those that others reach first, then its loopback address."""
+    if host not in _EVERYWHERE:
+        return (host,)
+    family, loopback = _EVERYWHERE[host]
+    return (*open_addresses(_own_addresses(family)), loopback)
+
+
+def open_addresses(found: Iterable[str]) -> list[str]:
+    """Those that other machines may reach, each once: none of this machine alone, none of one cable only."""
+    import ipaddress
+
+    known: dict[str, None] = {}
+    for text in found:
+        try:
+            one = ipaddress.ip_address(text)
+        except ValueError:  # a link-local one has the name of its device behind it
+            continue
+        if not (one.is_loopback or one.is_link_local or one.is_unspecified or one.is_multicast):
+            known[str(one)] = None
+    return list(known)
+
+
+def _own_addresses(family: int) -> Iterator[str]:
+    """Addresses of this machine, that of the usual way out first. Nothing is sent to find them."""
+    outside = "192.0.2.1" if family == socket.AF_INET else "2001:db8::1"
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.connect((outside, 9))
+        yield one.getsockname()[0]
+    with suppress(OSError):
+        for _, name in socket.if_nameindex():
+            yield from _address_of(name, family)
+    with suppress(OSError):
+        for *_, address in socket.getaddrinfo(socket.gethostname(), None, family, socket.SOCK_STREAM):
+            yield str(address[0])
+
+
+def _address_of(device: str, family: int) -> Iterator[str]:
+    """The address of version 4 that a network device has, where the system tells it so."""
+    if family != socket.AF_INET or sys.platform != "linux":
+        return
+    import fcntl
+
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as one:
+        told = fcntl.ioctl(one, _DEVICE_ADDRESS, struct.pack("256s", device.encode()[:15]))
+        yield socket.inet_ntoa(told[20:24])
 
 
 def listen(host: str | None, port: int | None) -> list[socket.socket]:

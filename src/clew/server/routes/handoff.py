@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from clew.backends.registry import default_path, masked_addresses
 from clew.errors import InvalidError
 from clew.exporters.programs.resume_command import (
     clew_in,
     directory_of,
+    has_directory,
     own_command,
     own_file,
     resume_of,
@@ -19,6 +20,7 @@ from clew.exporters.programs.resuming import is_changed
 from clew.model import utc
 from clew.server.access.shares import Share, add_share, link, list_shares, place_of, remove_share
 from clew.server.call import Answer, Call
+from clew.server.process.sockets import is_loopback
 from clew.server.routing import API, Routes
 from clew.server.wire.handoff import (
     AgentCommand,
@@ -42,21 +44,26 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     """The command with which an agent goes on with a session, in the directory where it worked.
 
     A session that its agent still has, and that was not changed here, goes on in the agent's own file. For
-    all else `clew resume` writes a copy for the agent.
+    all else `clew resume` writes a copy for the agent. If the directory is gone, the command works in the
+    one where it is run.
     """
     session = call.session(id)
     place_of(session, call.point_of(session, query.at))  # 404: there is no such point
     info, clew = session.info, _clew(call)
-    # Only the owner is told whether a file is there: a path in the metadata may be anything.
-    is_gone = call.principal.kind == "owner" and own_command(info) is not None and own_file(info) is None
-    found = resume_of(info, is_changed=bool(is_changed(session)), is_gone=is_gone, at=query.at, clew=clew)
+    # Only the owner is told whether a file or a directory is there: a path of a session may be anything.
+    is_owner = call.principal.kind == "owner"
+    is_gone = is_owner and own_command(info) is not None and own_file(info) is None
+    is_lost = is_owner and not has_directory(info)
+    found = resume_of(
+        info, is_changed=bool(is_changed(session)), is_gone=is_gone, is_lost=is_lost, at=query.at, clew=clew
+    )
     return ResumeView(
         command=found.command,
         directory=directory_of(info),
         note=found.note,
         agents=[
             AgentCommand(agent=agent, command=command)
-            for agent, command in resumes_in(info, at=query.at, clew=clew).items()
+            for agent, command in resumes_in(info, is_lost=is_lost, at=query.at, clew=clew).items()
         ],
     )
 
@@ -108,10 +115,12 @@ def delete_share(call: Call, id: str) -> Answer:
 
 
 def _address(call: Call) -> str:
-    """Of this server, as people reach it: the guard has checked the name by which it was asked for."""
-    public = call.server.settings.public_url
-    if public is not None:
-        return public
+    """Of this server, as people reach it. The guard has checked the name by which it was asked for."""
+    settings = call.server.settings
+    if settings.public_url is not None:
+        return settings.public_url
+    if settings.outside is not None and is_loopback(urlsplit(f"//{call.asked.host}").hostname or ""):
+        return settings.outside  # whoever gets the link is elsewhere
     return f"{'https' if call.asked.is_https else 'http'}://{call.asked.host}{call.root}"
 
 

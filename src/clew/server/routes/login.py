@@ -92,8 +92,8 @@ def _shown(call: Call, body: Login) -> Principal:
             return OWNER
         server.limits.failed(call.client)
         raise refused(
-            "the code was used already, is too old, or is none",
-            next="clew serve shows an address with a new one when it starts",
+            "this sign-in link has expired or was already used",
+            next="clew serve --sign-in prints a new one",
         )
     if body.token is None:
         raise Problem(422, "invalid", "The request is not valid", "send `once` or `token`")
@@ -103,7 +103,10 @@ def _shown(call: Call, body: Login) -> Principal:
         server.limits.failed(call.client)
         raise
     if principal.kind == "share":
-        raise refused("a share link needs no sign-in: send its token in the Authorization header")
+        raise refused(
+            "the token of a share signs in nobody: open its link",
+            next="programs send it in the Authorization header",
+        )
     return principal
 
 

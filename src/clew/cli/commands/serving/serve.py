@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 
 import click
 
+from clew.backends.registry import parse
 from clew.cli.app import INTERRUPTED, OK, Refused, Settings, command
 from clew.cli.output import Output
-from clew.cli.store import exists, must_exist
+from clew.cli.store import exists, must_exist, opened
 from clew.cli.text import clew_command, from_home, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from clew.server.access.state import Running
     from clew.server.process.serve import Options, Started
 
 _PACKAGES: Final = {"uvicorn": "uvicorn>=0.54", "httptools": "httptools>=0.6"}
@@ -30,7 +32,8 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 @command(
     "serve",
     "clew serve                        serve your store on this machine",
-    "clew serve --open                 and open it in your browser",
+    "clew serve --open                 and open it in your browser; a running one is opened again",
+    "clew serve --sign-in              print a fresh sign-in address of the running one",
     "clew serve --sync                 and follow the agents of this machine",
     "clew serve --port 9000            on this port",
     "clew serve --unix-socket c.sock   on a socket that only you can use",
@@ -68,6 +71,9 @@ _SECONDS: Final = click.FloatRange(0, 3600)
 @click.option("--no-page", is_flag=True, help="Serve no page for browsers")
 @click.option("--no-mcp", is_flag=True, help="Offer agents no tools at /mcp")
 @click.option("--open", "opens", is_flag=True, help="Open the page in your browser, signed in")
+@click.option(
+    "--sign-in", "signs_in", is_flag=True, help="Print a fresh sign-in address of the running server"
+)
 @click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
 @click.option(
     "--workers",
@@ -106,6 +112,7 @@ def serve_command(
     no_page: bool,
     no_mcp: bool,
     opens: bool,
+    signs_in: bool,
     sync: bool,
     workers: int,
     new_token: bool,
@@ -116,7 +123,8 @@ def serve_command(
     """Only programs of this machine reach it, and only with a token. The token is made at the first start and
     kept in a file that only you can read; the command says which. A browser signs in with the address that
     is shown on a terminal: its code works once, for two minutes. --open starts your browser with an
-    address of its own; $BROWSER names the browser.
+    address of its own; $BROWSER names the browser. If a server of this store is already running on this
+    machine, --open opens it instead of starting another, and --sign-in prints an address with a fresh code.
 
     For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
     front, because the connections of this command are not encrypted.
@@ -153,6 +161,13 @@ def serve_command(
     )
     if opens and (no_page or (unix_socket is not None and host is None and port is None)):
         raise click.UsageError("--open needs a page at an address: leave out --no-page, or add --port")
+    if signs_in and opens:
+        raise click.UsageError("--open signs in by itself: leave out --sign-in")
+    if (signs_in or opens) and (server := _running(settings)) is not None:
+        (_sign_in if signs_in else _open_again)(settings, *server)
+        return OK
+    if signs_in:
+        raise Refused(f"no server of this store runs here; start one: {clew_command(settings, 'serve')}")
     if read_only:
         must_exist(settings.store)
         if sync:
@@ -208,6 +223,66 @@ def _root_path(path: str, public_url: str | None) -> str:
     return path.rstrip("/")
 
 
+# -- a server that is already running
+
+
+def _running(settings: Settings) -> tuple[Running, str] | None:
+    """The server of this store on this machine, and where the store is."""
+    if parse(settings.store)[0] == "memory" or not exists(settings.store):
+        return None
+    from clew.cli.commands.serving.browser import find_server
+
+    with opened(settings) as store:
+        location = store.location
+        found = find_server(location)
+    return None if found is None else (found, location)
+
+
+def _sign_in(settings: Settings, server: Running, location: str) -> None:
+    """Print a one-time address. Its code is a file in the user's own directory, as that of each start."""
+    from time import time
+
+    from clew.server.access.browser import CODE_LASTS, new_code
+
+    out = Output(settings)
+    url = f"{server.url}/#once={new_code(location, time())}"
+    if settings.json:
+        out.record({"url": url, "expires_in": CODE_LASTS, "pid": server.pid, "store": location})
+        return
+    out.line(url)
+    if out.is_terminal:
+        out.line(_once())
+
+
+def _open_again(settings: Settings, server: Running, location: str) -> None:
+    from clew.cli.commands.serving.browser import open_running
+
+    out = Output(settings)
+    is_open = open_running(server, location)
+    if settings.json:
+        told = {"url": server.url, "pid": server.pid, "store": location}
+        out.record({**told, "is_running": True, "is_open": is_open})
+    else:
+        shown = f"{from_home(location)} is already served at {server.url} (process {server.pid})"
+        click.echo(one_line(shown if out.is_terminal else f"clew: {shown}"), err=not out.is_terminal)
+    if given := _other_options():
+        click.echo(f"clew: the running server keeps its settings; ignored: {', '.join(given)}", err=True)
+    if not is_open:
+        prints = f"{clew_command(settings, 'serve')} --sign-in"
+        click.echo(f"clew: no browser was found; {prints} prints an address for one", err=True)
+
+
+def _other_options() -> list[str]:
+    """The options of this command that would have been for a new server."""
+    context = click.get_current_context()
+    said = click.core.ParameterSource.COMMANDLINE
+    return [
+        one.opts[0]
+        for one in context.command.params
+        if one.name not in ("opens", "quiet") and context.get_parameter_source(one.name or "") is said
+    ]
+
+
 # -- what is said at the start
 
 
@@ -257,10 +332,10 @@ def _screen(
     if has_page and started.url is not None:
         from time import time
 
-        from clew.server.access.browser import CODE_LASTS, new_code
+        from clew.server.access.browser import new_code
 
         yield _field("Browser", f"{started.url}/#once={new_code(started.store, time())}")
-        yield _field("", f"works once, within {CODE_LASTS // 60} minutes")
+        yield _field("", _once())
     yield ""
     if started.port_is_other:
         yield "Port 8731 is taken by another program: this is the next free one."
@@ -270,6 +345,12 @@ def _screen(
         yield "The agents of this machine are followed."
     yield "Ctrl-C stops it."
     yield ""
+
+
+def _once() -> str:
+    from clew.server.access.browser import CODE_LASTS
+
+    return f"works once, within {CODE_LASTS // 60} minutes"
 
 
 def _field(name: str, value: str) -> str:

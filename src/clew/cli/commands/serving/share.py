@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -52,6 +53,7 @@ def share_new(
     """
     from clew.server.access.shares import add_share, link, place_of
     from clew.server.access.state import running
+    from clew.server.process.sockets import is_loopback
 
     out = Output(settings)
     with opened(settings) as store:
@@ -74,6 +76,8 @@ def share_new(
         shown = "shows what leads to that place"
     secrets = "secrets are replaced" if redact else "secrets are not replaced"
     notes = [f"share {share.id}: {shown}; {secrets}; ends: {ends(share)}"]
+    if url is not None and is_loopback(urlsplit(url).hostname or ""):
+        notes.append("This link works on this machine only; for others: clew serve --host 0.0.0.0")
     if url is None:
         notes.append("No server of this store runs here: clew serve starts one.")
         notes.append("The link is ADDRESS/#share=TOKEN.")
