@@ -189,7 +189,7 @@ def test_a_hostile_title_or_directory_is_one_word_for_a_shell(cli: Clew, tmp_pat
 def test_a_copy_that_another_agent_went_on_with_names_the_session_that_it_was_made_of(cli: Clew) -> None:
     [told] = cli("resume", f"{LOGIN}@10", "--in", "codex", "--json").records
     cli("sync")
-    [info] = [one for one in cli("ls", "--json").records if one["id"] == f"codex:{told['id']}"]
+    [info] = [one for one in cli("ls", "-a", "--json").records if one["id"] == f"codex:{told['id']}"]
     assert info["metadata"]["copied_from"] == f"claude-code:{LOGIN}"
     assert cli("verify").code == 0
 

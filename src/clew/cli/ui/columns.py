@@ -88,7 +88,9 @@ def _title(row: Row, width: int) -> Text:
         before.append(f"{kind} ", "dim")
     after = Text()
     if row.has_below:
-        after.append(f" {'▾' if row.is_open else '▸'} +{folded(row.agents, row.forks)}", "magenta")
+        # Words for both would leave no room for the title.
+        number = row.agents + row.forks if row.agents and row.forks else folded(row.agents, row.forks)
+        after.append(f" {'▾' if row.is_open else '▸'} +{number}", "magenta")
     if info.tags:
         after.append("".join(f" #{one_line(tag)}" for tag in info.tags), "green")
         after.truncate(max(12, width // 2), overflow="ellipsis")
