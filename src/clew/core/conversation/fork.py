@@ -75,7 +75,7 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
     )
     if forks != base.forks:
         tx.set_session(msgspec.structs.replace(base, forks=forks))
-    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
+    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin, agent=None))
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
     copy_checkpoints(tx, base.sid, new_sid, tip)

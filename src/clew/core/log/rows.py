@@ -158,6 +158,22 @@ class ForkOrigin(msgspec.Struct, frozen=True, gc=False):
     position: Position
 
 
+class AgentTip(msgspec.Struct, frozen=True, gc=False):
+    """Where the program that a session is loaded from stands, as its files last said."""
+
+    uid: str
+    """The branch; "": before the first entry."""
+    position: Position
+    messages: Count
+    """On the path to there,"""
+    left: Count
+    """and how many of them were there when the head of the session was moved away; all, if it was not."""
+    time: Time
+    """When the program wrote last."""
+    turn: Literal["", "open", "ended"] = ""
+    """"": not known for sure."""
+
+
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a session that seldom changes."""
 
@@ -173,6 +189,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end that was set for it; NEVER: exempt from expiry."""
     idle: Count | None = None
     """Its own idle timeout, in microseconds."""
+    agent: AgentTip | None = None
+    """None: it was not loaded from another program."""
 
 
 NEVER: Final = -1

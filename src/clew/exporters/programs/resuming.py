@@ -19,6 +19,7 @@ from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.load.entries import state_of
 from clew.core.log.records import COPY
 from clew.errors import ConflictError, InvalidError, ReadOnlyError
+from clew.model import Head
 
 if TYPE_CHECKING:
     from clew.core.conversation.points import Point
@@ -69,7 +70,11 @@ def is_changed(session: Session) -> bool | None:
     here, or it was rewound. None: it did not come from one, or is a fork."""
     with session._engine.read() as reader:
         state = state_of(reader, session._access.sid)
-    return None if state is None else state.head != session.head
+        agent = reader.get_details(session._access.sid).agent
+    if state is None:
+        return None
+    there = state.head if agent is None else Head(agent.uid, agent.position)
+    return there != session.head
 
 
 def note_copy(store: Store, id: str, copy: str) -> None:

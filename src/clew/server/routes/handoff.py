@@ -46,7 +46,7 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     """
     session = call.session(id)
     place_of(session, call.point_of(session, query.at))  # 404: there is no such point
-    info, clew = session.info, _clew(call)
+    info, clew = session.info, clew_of(call)
     # Only the owner is told whether a file is there: a path in the metadata may be anything.
     is_gone = call.principal.kind == "owner" and own_command(info) is not None and own_file(info) is None
     found = resume_of(info, is_changed=bool(is_changed(session)), is_gone=is_gone, at=query.at, clew=clew)
@@ -61,7 +61,7 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     )
 
 
-def _clew(call: Call) -> str:
+def clew_of(call: Call) -> str:
     """What Clew is called by: with the store, unless it is the user's own, or the caller may not know it."""
     location = call.store.location
     is_told = call.principal.kind == "owner" and masked_addresses(location) == location

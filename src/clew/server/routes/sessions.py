@@ -155,7 +155,8 @@ def get_session(call: Call, id: str, query: SessionUsageQuery) -> Answer:
     """
     session = call.session(id)
     if not query.usage or call.principal.kind == "share":
-        return described(call, session.info)
+        info = session.info
+        return Answer(value=listed(as_seen(call, info)), etag=session_tag(info))
     return Answer(value=listed(as_seen(call, session.info), used_by(session, call.principal)))
 
 
