@@ -6,7 +6,7 @@ import pytest
 
 import clew
 from clew.errors import InvalidError
-from clew.model.source import SourceEvent
+from clew.model.source import SourceEvent, SourceSession
 from tests.support.agents import OWNED, minute, written
 
 
@@ -73,7 +73,7 @@ def test_a_session_of_no_agent_has_no_branch_of_one_and_a_fork_neither(store: cl
 
 
 def test_how_an_agent_stands_goes_by_its_last_record_and_by_the_clock(store: clew.Store) -> None:
-    ran = [
+    ran: list[tuple[SourceSession, dict[float, str | None]]] = [
         (written(range(3), turn="open"), {2.5: "working", 17: "stale", 300: "idle"}),
         (written(range(4), turn="ended"), {4: "waiting", 200: "waiting", 300: "idle", -60: "waiting"}),
         (written(range(4)), {4: "waiting"}),  # nothing tells otherwise

@@ -253,6 +253,9 @@ class Loading:
             for entry in entries:
                 name = entry.uid
                 self._note_time(entry.at)
+                for event in entry.events:
+                    if event.at is not entry.at:
+                        self._note_time(event.at)
                 if entry.kind == "message":
                     self._messages += 1
                 if entry.usage is not None:
