@@ -8,6 +8,7 @@ import { Moves } from "../branches/Moves";
 import { Handoff } from "../handoff/Handoff";
 import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
+import { Today } from "../today/Today";
 import { Transcript } from "../transcript/Transcript";
 import { onKey, useCommands } from "./commands";
 import { KeySheet } from "./KeySheet";
@@ -15,7 +16,7 @@ import { Palette } from "./Palette";
 import { Panel } from "./Panel";
 import { go, onLinkClick, place, to } from "./router";
 import { SignIn } from "./SignIn";
-import { current, cursor, isNarrow, showsPanel, showsSidebar } from "./state";
+import { current, cursor, isNarrow, showsPanel, showsSidebar, titled } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
 
@@ -72,7 +73,7 @@ function Frame(): JSX.Element {
         {shown !== null && <Transcript key={`${shown} ${place.value.query.get("at") ?? ""}`} id={shown} at={place.value.query.get("at")} />}
         {shown === null && view === "compare" && <Compare />}
         {shown === null && view === "usage" && <UsageView />}
-        {shown === null && (view === "home" || view === "session") && <Welcome />}
+        {shown === null && (view === "home" || view === "session") && <Today />}
       </main>
       {shown !== null && shared === null && <Panel />}
       {shown !== null && shared === null && <Moves />}
@@ -112,7 +113,7 @@ function useCurrent(id: string | null): void {
       stop();
       // Whoever signs out leaves nothing behind, the title of the tab included.
       current.value = null;
-      document.title = "Clew";
+      document.title = titled();
     };
   }, [id, me.value]);
 }
@@ -121,18 +122,4 @@ function useCurrent(id: string | null): void {
 function skip(event: MouseEvent): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
-}
-
-function Welcome(): JSX.Element {
-  return (
-    <div class="welcome">
-      <h1>Your agents, and what they did</h1>
-      <p>
-        Choose a session, or press <kbd>/</kbd> to search in all of them.
-      </p>
-      <p>
-        <kbd>?</kbd> shows all keys, <kbd>Ctrl</kbd> <kbd>K</kbd> finds commands and sessions.
-      </p>
-    </div>
-  );
 }
