@@ -163,8 +163,8 @@ class AgentBranch(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the agent's own branch: the head of the session, unless that was moved in Clew."""
     new: int
     """Messages that the agent wrote there since the head of the session was moved away."""
-    written_at: datetime
-    """When the agent wrote last."""
+    written_at: datetime | None
+    """When the agent wrote last; None: its files have no times."""
     turn: Turn | None
     """Whether the agent's turn has ended; None: its files do not tell for sure."""
 

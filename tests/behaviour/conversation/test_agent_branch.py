@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import clew
@@ -77,7 +78,7 @@ def test_how_an_agent_stands_goes_by_its_last_record_and_by_the_clock(store: cle
         (written(range(3), turn="open"), {2.5: "working", 17: "stale", 300: "idle"}),
         (written(range(4), turn="ended"), {4: "waiting", 200: "waiting", 300: "idle", -60: "waiting"}),
         (written(range(4)), {4: "waiting"}),  # nothing tells otherwise
-        (written(range(5), turn=""), {4: None, 300: None}),
+        (written(range(5), turn=""), {4.5: "working", 5.1: None, 300: None}),
         (written(range(6), turn="ended"), {6: "waiting"}),
         # A hook, or the progress of a command: no entry, but a sign of life.
         (
@@ -102,8 +103,19 @@ def test_the_words_of_a_subagent_are_work_of_its_parent_and_it_waits_for_nobody(
     assert store.get("codex:1/agent").info.state(minute(32)) is None
 
 
+def test_files_without_times_tell_where_an_agent_stands_and_not_when(store: clew.Store) -> None:
+    source = written(range(4))
+    untimed = [msgspec.structs.replace(entry, at=None) for entry in source.entries]
+    store.load(msgspec.structs.replace(source, entries=untimed))
+    info = store.get(OWNED).info
+    assert info.agent_branch is not None
+    assert (info.agent_branch.head, info.agent_branch.written_at) == (info.head, None)
+    assert info.state(info.updated_at) is None
+
+
 def test_a_time_in_the_future_is_the_present(store: clew.Store) -> None:
     store.load(written([50_000_000], turn="ended"))
     branch = store.get(OWNED).info.agent_branch
     assert branch is not None
+    assert branch.written_at is not None
     assert branch.written_at < minute(50_000_000)

@@ -135,7 +135,7 @@ def test_a_session_that_is_followed_line_by_line_goes_through_its_states(tmp_pat
         answer(TEXT, reason="end_turn"),
         {"type": "system", "subtype": "informational", "content": "hm"},
     ]
-    expected = ["working", None, "working", "working", "working", "waiting", "waiting"]
+    expected = ["working", "working", "working", "working", "working", "waiting", "waiting"]
     states = []
     with clew.open(tmp_path / "store.db") as store, file.open("w") as out:
         for number, record in enumerate(lines):

@@ -31,11 +31,11 @@ export interface AgentBranch {
   head: Head;
   /** Messages that the agent wrote since the head of the session was moved away. */
   new: number;
-  written_at: string;
+  written_at: string | null;
 }
 
 export interface StateFrom {
-  state: "working" | "waiting" | "idle" | "stale";
+  state: "working" | "waiting" | "idle" | "stale" | null;
   since: string;
 }
 

@@ -4,7 +4,8 @@ import type { SessionInfo } from "../api/types";
 export type State = "working" | "waiting" | "idle" | "stale";
 
 export interface Since {
-  state: State;
+  /** Null: the files of the agent do not tell. */
+  state: State | null;
   /** Milliseconds. */
   since: number;
 }
@@ -16,7 +17,7 @@ export function statesOf(info: SessionInfo): readonly Since[] {
   return info.states.map(({ state, since }) => ({ state, since: Date.parse(since) }));
 }
 
-/** The present state, with its beginning; null: the files of the agent do not tell. */
+/** The present state, with its beginning; null: there is none. */
 export function stateOf(states: readonly Since[], now: number): Since | null {
   return states.findLast((one) => one.since <= now) ?? states[0] ?? null;
 }

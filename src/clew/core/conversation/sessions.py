@@ -21,6 +21,7 @@ from clew.core.log.records import MAX_TITLE, agent_of, is_time, parent_of
 from clew.core.log.rows import (
     EMPTY,
     NEVER,
+    NO_TIME,
     NOWHERE,
     RUNNING,
     AgentTip,
@@ -459,7 +460,7 @@ def agent_branch(tip: AgentTip, head: Head) -> AgentBranch:
     return AgentBranch(
         head=there,
         new=0 if there == head else max(0, tip.messages - tip.left),
-        written_at=utc(tip.time),
+        written_at=None if tip.time == NO_TIME else utc(tip.time),
         turn=tip.turn or None,
     )
 

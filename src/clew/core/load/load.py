@@ -47,10 +47,10 @@ from clew.core.load.entries import (
 from clew.core.load.lines import LineWriter
 from clew.core.load.sharing import Sharing, sharing_of
 from clew.core.load.status import is_with_program, settle_agent, settle_status, tip_of, touch_agent
-from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
+from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
-from clew.core.log.rows import NOWHERE, Details, EventRow, SessionRow
+from clew.core.log.rows import NO_TIME, NOWHERE, Details, EventRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
 from clew.core.redact.incoming import Incoming

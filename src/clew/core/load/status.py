@@ -11,9 +11,8 @@ from clew.core.conversation import history
 from clew.core.conversation.checkpoints import decode_checkpoint, prompt_hash
 from clew.core.conversation.points import head_of, path_of, tip_at
 from clew.core.load.entries import State, sign, time_of
-from clew.core.load.streams import NO_TIME
 from clew.core.log.ids import is_id
-from clew.core.log.rows import COMPLETED, EMPTY, NOWHERE, PENDING, AgentTip, HeadRow, SessionRow
+from clew.core.log.rows import COMPLETED, EMPTY, NO_TIME, NOWHERE, PENDING, AgentTip, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.dialects import role_of
 from clew.core.messages.tool_calls import open_calls
@@ -82,22 +81,19 @@ def settle_agent(
     before = details.agent
     if place is None:
         place = None if before is None else Head(before.uid, before.position)
-    row = tx.get_session(sid)
-    if place is None or row is None:
+    if place is None:
         return False
     tip = tip_of(tx, place)
     left = tip.messages
     if state.head != place:  # the session was moved away when the program stood there
         left = _shared(tx, tip, tip_of(tx, state.head))
-    known = NO_TIME if before is None else before.time
-    time = max(known, written)
     told = turn if turn is not None else "" if before is None else before.turn
     agent = AgentTip(
         uid=place.branch,
         position=place.position,
         messages=tip.messages,
         left=left,
-        time=row.updated if time == NO_TIME else time,
+        time=max(NO_TIME if before is None else before.time, written),
         turn="open" if told == "open" else "ended" if told == "ended" else "",
     )
     if agent == before:

@@ -15,6 +15,7 @@ from clew.core.log.records import Count, Digest, Integer, Position, StatusNumber
 from clew.model import EntryKind
 
 NOWHERE: Final = -1
+NO_TIME: Final = -1
 
 MESSAGE: Final = 0
 COMPACTION: Final = 1
@@ -169,7 +170,7 @@ class AgentTip(msgspec.Struct, frozen=True, gc=False):
     left: Count
     """and how many of them were there when the head of the session was moved away; all, if it was not."""
     time: Time
-    """When the program wrote last."""
+    """When the program wrote last; NO_TIME: its files do not say."""
     turn: Literal["", "open", "ended"] = ""
     """"": not known for sure."""
 

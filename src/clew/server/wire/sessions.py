@@ -35,7 +35,8 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 class StateFrom(msgspec.Struct, frozen=True):
     """How a session stands with its agent, from a moment on."""
 
-    state: AgentState
+    state: AgentState | None
+    """null: the files of the agent do not tell."""
     since: datetime
 
 
@@ -44,7 +45,7 @@ class ListedSession(SessionInfo, frozen=True, kw_only=True):
 
     states: tuple[StateFrom, ...] | msgspec.UnsetType = msgspec.UNSET
     """How it stands with its agent, from each of these moments on, if the agent writes nothing more: the last
-    that has come is the present state. Left out if the files of the agent do not tell."""
+    that has come is the present state. Left out if the files of the agent tell nothing."""
     usage: Used | msgspec.UnsetType = msgspec.UNSET
     """With `usage=true`: what it and its subagents, at any depth, have used together."""
     subagents: int | msgspec.UnsetType = msgspec.UNSET
