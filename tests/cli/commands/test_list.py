@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -27,6 +28,7 @@ from tests.cli.inside import in_pipe, on_terminal
 from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
+from tests.support.agents import written
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120, 200)
@@ -315,3 +317,21 @@ def test_a_column_of_which_no_session_tells_is_left_out(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("other", metadata={"agent": "codex"}).append(user("hello"))
     assert headings() == ["ACTIVE", "AGENT", "MSGS", "TITLE", "ID"]
+
+
+def test_which_agent_waits_is_said_before_the_title_and_can_be_asked_for(tmp_path: Path) -> None:
+    address = str(tmp_path / "agents.db")
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    agents: tuple[tuple[Literal["open", "ended"], int], ...]
+    agents = (("open", 0), ("ended", 30), ("open", 40), ("ended", 600))
+    with clew.open(address) as store:
+        for number, (turn, minutes) in enumerate(agents):
+            at = began - timedelta(minutes=minutes)
+            store.load(written([0], turn=turn, began=at, id=f"codex:{number}"))
+    shown = on_terminal("ls", "-s", address, width=100, NO_COLOR="1")
+    assert re.findall(r"\w+(?= text 0)", shown) == ["working", "waiting", "stale"], "idle says nothing"
+    states = ("working", "waiting", "stale", "idle")
+    found = [in_pipe("ls", "-s", address, "--state", state).partition("\t")[0] for state in states]
+    assert found == ["codex:0", "codex:1", "codex:2", "codex:3"]
+    told = in_pipe("ls", "-s", address, "--json", "id,state").splitlines()
+    assert msgspec.json.decode(told[0]) == {"id": "codex:0", "state": "working"}
