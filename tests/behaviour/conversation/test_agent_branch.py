@@ -8,7 +8,7 @@ import pytest
 import clew
 from clew.errors import InvalidError
 from clew.model.source import SourceEvent, SourceSession
-from tests.support.agents import OWNED, minute, written
+from tests.support.owned import OWNED, minute, written
 
 
 def new(s: clew.Session) -> int:

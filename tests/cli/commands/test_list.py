@@ -28,7 +28,7 @@ from tests.cli.inside import in_pipe, on_terminal
 from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
-from tests.support.agents import written
+from tests.support.owned import written
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120, 200)
@@ -322,10 +322,9 @@ def test_a_column_of_which_no_session_tells_is_left_out(cli: Clew) -> None:
 def test_which_agent_waits_is_said_before_the_title_and_can_be_asked_for(tmp_path: Path) -> None:
     address = str(tmp_path / "agents.db")
     began = datetime.now(UTC) - timedelta(minutes=1)
-    agents: tuple[tuple[Literal["open", "ended"], int], ...]
-    agents = (("open", 0), ("ended", 30), ("open", 40), ("ended", 600))
+    turns: tuple[Literal["open", "ended"], ...] = ("open", "ended", "open", "ended")
     with clew.open(address) as store:
-        for number, (turn, minutes) in enumerate(agents):
+        for number, (turn, minutes) in enumerate(zip(turns, (0, 30, 40, 600), strict=True)):
             at = began - timedelta(minutes=minutes)
             store.load(written([0], turn=turn, began=at, id=f"codex:{number}"))
     shown = on_terminal("ls", "-s", address, width=100, NO_COLOR="1")

@@ -17,7 +17,7 @@ from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
 from tests.cli.golden import check_screen
 from tests.cli.processes import Clew
-from tests.support.agents import OWNED, written
+from tests.support.owned import OWNED, written
 
 
 def work_of(story: Clew, **files: str) -> Path:

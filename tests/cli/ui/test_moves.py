@@ -10,7 +10,7 @@ from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
 from tests.cli.conftest import assistant, user
 from tests.cli.processes import Clew
 from tests.cli.ui.driver import Screen, browse, browsing
-from tests.support.agents import OWNED, written
+from tests.support.owned import OWNED, written
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[31mred \u202egnp.exe [bold]loud[/bold] [@click=app.quit]here[/]"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers.programs import turns
-from tests.support.agents import BEGAN, minute
+from clew.importers.reading import turns
+from tests.support.owned import BEGAN, minute
 from tests.support.rows import each_row
 
 CALL = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tests.server.conftest import Running
-from tests.support.agents import OWNED, written
 from tests.support.browsers import settled
+from tests.support.owned import OWNED, written
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.routes.asking import JSON, A, S, plain, refusal, user
-from tests.support.agents import OWNED, written
+from tests.support.owned import OWNED, written
 
 
 @pytest.fixture

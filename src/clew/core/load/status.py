@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from clew.core.messages.tool_calls import open_calls
 from clew.core.redact.incoming import Incoming
 from clew.core.redact.markers import count_markers
 from clew.core.runs.status import RunRecord, error_text, put_run, run_of, set_status, status_number
-from clew.errors import ClewError
+from clew.errors import ClewError, CorruptError
 from clew.model import STATUSES, Head, Json, Progress
 from clew.model.source import SourceRun
 
@@ -86,7 +87,8 @@ def settle_agent(
     tip = tip_of(tx, place)
     left = tip.messages
     if state.head != place:  # the session was moved away when the program stood there
-        left = _shared(tx, tip, tip_of(tx, state.head))
+        with suppress(CorruptError):  # where it stood is damaged: then nothing counts as new
+            left = _shared(tx, tip, tip_of(tx, state.head))
     told = turn if turn is not None else "" if before is None else before.turn
     agent = AgentTip(
         uid=place.branch,

@@ -23,7 +23,7 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.programs import turns
+from clew.importers.reading import turns
 from clew.importers.reading.files import files_below, first_objects
 from clew.importers.reading.jsonlines import Line, Reached, read_lines
 from clew.importers.reading.recent import Recent, RecentState

@@ -15,9 +15,9 @@ from clew.core.log.records import MAX_TITLE
 from clew.core.messages.dialects.anthropic import is_human
 from clew.core.messages.text import own_words, snippet
 from clew.importers.contract import NotFollowedError, SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
-from clew.importers.programs import turns
 from clew.importers.programs.claude_code.file_history import FileHistory, HistoryState
 from clew.importers.programs.claude_code.tree import Tree, TreeState
+from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.values import items, mapping, money, when
 from clew.model import Json

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.importers.contract import NotFollowedError, SourceEntry, SourceEvent, SourceUsage
-from clew.importers.programs import turns
+from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.values import when
 from clew.model import Json

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from clew.importers.contract import SourceEntry, SourceEvent, SourceSession, SourceUsage
-from clew.importers.programs import turns
 from clew.importers.programs.opencode.database import Known
 from clew.importers.programs.opencode.messages import (
     StoredMessage,
@@ -17,6 +16,7 @@ from clew.importers.programs.opencode.messages import (
     usage_of,
 )
 from clew.importers.programs.opencode.stored import Stored
+from clew.importers.reading import turns
 from clew.importers.reading.values import (
     digest,
     mapping,
