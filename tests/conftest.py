@@ -206,6 +206,7 @@ TABLE = {
     "tests/server/page/test_reconnect.py::test_what_was_said_and_rewound_while_the_server_was_away_is_followed": "test",
     "tests/server/page/test_keyboard.py::test_the_palette_leads_to_sessions_and_to_words_of_messages": "test",
     "tests/server/page/test_key_reference.py": "test",
+    "tests/server/page/test_today.py": "test",
     "tests/server/page/test_accessibility.py::test_axe_finds_nothing_in_any_view[wide-some]": "test",
     "tests/server/page/test_accessibility.py::test_axe_finds_nothing_in_any_view[phone-some]": "test",
     "tests/server/page/test_accessibility.py::test_the_way_through_the_page_needs_no_mouse": "test",

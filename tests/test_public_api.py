@@ -41,7 +41,7 @@ STORE = """
 SESSION = """
     add_alias add_event add_event_nowait add_events add_usage annotate append append_nowait attach
     checkpoint checkpoints clear close compact complete context count_events delete_checkpoint
-    delete_document delete_var documents entries events fail file_history fork get_checkpoint
+    delete_document delete_var documents entries events fail file_history follow fork get_checkpoint
     get_document get_var head info lease messages moves new_fork_id outline outside_lease redo
     remove_alias reopen replace restore_files resume rewind run set_document set_metadata set_summary
     set_var start status_changes summary touch tree truncate turn undo update usage usage_records vars

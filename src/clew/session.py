@@ -93,8 +93,9 @@ class Session:
         {
             "add_alias", "add_event", "add_events", "add_usage", "annotate", "append", "checkpoint", "clear",
             "close", "compact", "complete", "delete_checkpoint", "delete_document", "delete_var", "fail",
-            "fork", "new_fork_id", "redo", "remove_alias", "reopen", "replace", "rewind", "set_document",
-            "set_metadata", "set_summary", "set_var", "start", "touch", "truncate", "turn", "undo", "update",
+            "follow", "fork", "new_fork_id", "redo", "remove_alias", "reopen", "replace", "rewind",
+            "set_document", "set_metadata", "set_summary", "set_var", "start", "touch", "truncate", "turn",
+            "undo", "update",
         }
     )  # fmt: skip
 
@@ -567,6 +568,23 @@ class Session:
     def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         """Take back the last undo. `root` and `dry_run` as for `undo`."""
         return self._step("redo", root, dry_run=dry_run)
+
+    def follow(self, *, dry_run: bool = False) -> Moved:
+        """Go to where the agent stands that the session was imported from: `info.agent_branch.head`.
+
+        From then on the head moves with what the agent writes, as before it was rewound here. `undo()` goes
+        back. InvalidError if no agent's file was read into the session.
+
+        Args:
+            dry_run: Only say where it would go.
+        """
+        from clew.core.conversation import moves
+
+        if dry_run:
+            with self._look() as (reader, row):
+                tip = points.tip_at(reader, *moves.agent_place(reader, row))
+                return moves.moved_to(points.head_of(reader, tip))
+        return moves.moved_to(self._write(moves.follow, self._scope.now()))
 
     def _step(
         self, what: Literal["undo", "redo"], root: str | os.PathLike[str] | None, *, dry_run: bool

@@ -63,11 +63,13 @@ def _session(store: clew.Store, session: clew.Session, *, times_of_events: bool)
     entries = _entries(store, session)
     info = session.info
     told = {name: getattr(info, name) for name in info.__struct_fields__ if name not in _CHANGING}
+    agent = told.pop("agent_branch")
     totals = session.usage()
     events = list(_events(session))
     return {
         "entries": list(entries.values()),
         "head": _name(entries, info.head),
+        "agent": agent and (_name(entries, agent.head), agent.new, agent.turn, agent.written_at),
         "info": {**told, "aliases": sorted(info.aliases)},
         "events": [
             (event.id, event.type, event.stream, event.data, event.at if times_of_events else None)

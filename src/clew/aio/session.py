@@ -257,6 +257,9 @@ class AsyncSession:
             self._session.rewind, to, files=files, on_conflict=on_conflict, dry_run=dry_run
         )
 
+    async def follow(self, *, dry_run: bool = False) -> Moved:
+        return await self._call(self._session.follow, dry_run=dry_run)
+
     async def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         return await self._call(self._session.undo, root=root, dry_run=dry_run)
 

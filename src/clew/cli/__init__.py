@@ -60,6 +60,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "rewind": Place("commands.move", "Go back to an earlier point of a session"),
         "undo": Place("commands.move", "Undo the last move, such as a rewind"),
         "redo": Place("commands.move", "Redo what was undone last"),
+        "follow": Place("commands.move", "Go to where the agent of a session stands"),
     },
     "Files": {
         "snapshot": Place("commands.files", "Save the files of a directory"),

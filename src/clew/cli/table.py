@@ -64,6 +64,8 @@ class Cell(NamedTuple):
     before_style: str = ""
     behind: str = ""
     behind_style: str = "bright_black"
+    short: str = ""
+    """Stands behind it instead where there is no room for `behind`."""
 
 
 def table_lines(
@@ -97,7 +99,10 @@ def table_lines(
 def _cell(cell: object) -> Cell:
     if isinstance(cell, Cell):
         return cell._replace(
-            text=one_line(cell.text), before=one_line(cell.before), behind=one_line(cell.behind)
+            text=one_line(cell.text),
+            before=one_line(cell.before),
+            behind=one_line(cell.behind),
+            short=one_line(cell.short),
         )
     return Cell(one_line("" if cell is None else str(cell)))
 
@@ -163,9 +168,12 @@ def _line(
 
 def _fit(cell: Cell, room: int, style: str, *, has_colours: bool) -> tuple[str, int]:
     """A cell in so many columns of the terminal, and how many it takes."""
-    before = f"{cell.before} " if cell.before else ""
-    behind = f" {cell.behind}" if cell.behind else ""
-    if _width(before) + _width(behind) + min(_width(cell.text), LEAST) > room:
+    before, behind = f"{cell.before} " if cell.before else "", ""
+    for words in (cell.behind, cell.short):
+        behind = f" {words}" if words else ""
+        if _width(before) + _width(behind) + min(_width(cell.text), LEAST) <= room:
+            break
+    else:
         before, behind = "", ""
     text = cut(cell.text, room - _width(before) - _width(behind))
     taken = _width(before) + _width(text) + _width(behind)

@@ -1,5 +1,6 @@
 """The values that come back from a store. All are frozen."""
 
+from clew.model.agent_state import AgentState as AgentState
 from clew.model.paths import CommonPart as CommonPart
 from clew.model.paths import ComparedPath as ComparedPath
 from clew.model.paths import Comparison as Comparison
@@ -18,6 +19,7 @@ from clew.model.run import RunInfo as RunInfo
 from clew.model.run import StatusChange as StatusChange
 from clew.model.session import NO_ANNOTATIONS as NO_ANNOTATIONS
 from clew.model.session import STATUSES as STATUSES
+from clew.model.session import AgentBranch as AgentBranch
 from clew.model.session import Branch as Branch
 from clew.model.session import Change as Change
 from clew.model.session import ChangeKind as ChangeKind

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, over
 import msgspec
 
 from clew.errors import CorruptEntryError
+from clew.model.agent_state import AgentState, Turn, state_at
 
 if TYPE_CHECKING:
     from clew.model.files import RestoreReport
@@ -159,6 +160,19 @@ class ForkPoint(msgspec.Struct, frozen=True):
     head: Head
 
 
+class AgentBranch(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the agent that owns an imported session stands, as its own files last said."""
+
+    head: Head
+    """The end of the agent's own branch: the head of the session, unless that was moved in Clew."""
+    new: int
+    """Messages that the agent wrote there since the head of the session was moved away."""
+    written_at: datetime | None
+    """When the agent wrote last; None: its files have no times."""
+    turn: Turn | None
+    """Whether the agent's turn has ended; None: its files do not tell for sure."""
+
+
 def project_of(workspace: str | None) -> str:
     """The name of a workspace: the last part of its path, whichever system it is of; "" of none."""
     return (workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -209,6 +223,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """This session is exempt from the expiry rules of the store."""
     idle_timeout: timedelta | None = None
     """Set for this session; None: that of the store applies."""
+    agent_branch: AgentBranch | None = None
+    """Where the agent that owns an imported session stands; None: no agent's file was read into it."""
     damaged: str | None = None
     """What is wrong with a session that cannot be read; then all else here is what can be believed of it;
     None: nothing was found to be wrong."""
@@ -217,6 +233,14 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     def project(self) -> str:
         """The name of the directory that it works in: the last part of `workspace`; "" without one."""
         return project_of(self.workspace)
+
+    def state(self, now: datetime | None = None) -> AgentState | None:
+        """Whether its agent is working, waits for you, is idle, or stale; None: its files do not tell.
+
+        Args:
+            now: The moment to judge by; None: the present one.
+        """
+        return state_at(self, datetime.now(UTC) if now is None else now)
 
 
 class Page(msgspec.Struct, frozen=True):

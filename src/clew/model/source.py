@@ -170,6 +170,9 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     vars: Callable[[], Mapping[str, Json]] = dict
     run: Callable[[], SourceRun | None] = lambda: None
     """None: the program says nothing of it. Then a conversation that ends with an answer is completed."""
+    turn: Callable[[], Literal["", "open", "ended"] | None] = lambda: None
+    """Whether the program has something to do, or waits for a word of its user, as the last record says that
+    tells of it; "": it is not sure; None: no record tells of it."""
     updates: Callable[[], Mapping[str, Json]] = dict
     """What only the end of the file says: title, workspace, model, vendor, endpoint, tags, aliases,
     expires_at (a datetime, or "never"), and metadata, which is added to the one above."""

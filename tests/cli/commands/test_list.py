@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -28,6 +29,7 @@ from tests.cli.inside import in_pipe, on_terminal
 from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
+from tests.support.owned import written
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120, 200)
@@ -423,3 +425,20 @@ def test_a_data_uri_is_told_by_its_size(tmp_path: Path) -> None:
     assert data[:80] in on_terminal("show", "s", "-s", address, "--full", width=100, NO_COLOR="1")
     assert uri in in_pipe("show", "s", "-s", address, "--json")
     assert text.folded("data:image/png;base64,AAAA and data:,x") == "data:image/png;base64,AAAA and data:,x"
+
+
+def test_which_agent_waits_is_said_before_the_title_and_can_be_asked_for(tmp_path: Path) -> None:
+    address = str(tmp_path / "agents.db")
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    turns: tuple[Literal["open", "ended"], ...] = ("open", "ended", "open", "ended")
+    with clew.open(address) as store:
+        for number, (turn, minutes) in enumerate(zip(turns, (0, 30, 40, 600), strict=True)):
+            at = began - timedelta(minutes=minutes)
+            store.load(written([0], turn=turn, began=at, id=f"codex:{number}"))
+    shown = on_terminal("ls", "-s", address, width=100, NO_COLOR="1")
+    assert re.findall(r"\w+(?= text 0)", shown) == ["working", "waiting", "stale"], "idle says nothing"
+    states = ("working", "waiting", "stale", "idle")
+    found = [in_pipe("ls", "-s", address, "--state", state).partition("\t")[0] for state in states]
+    assert found == ["codex:0", "codex:1", "codex:2", "codex:3"]
+    told = in_pipe("ls", "-s", address, "--json", "id,state").splitlines()
+    assert msgspec.json.decode(told[0]) == {"id": "codex:0", "state": "working"}

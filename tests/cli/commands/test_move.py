@@ -17,6 +17,7 @@ from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
 from tests.cli.golden import check_screen
 from tests.cli.processes import Clew
+from tests.support.owned import OWNED, written
 
 
 def work_of(story: Clew, **files: str) -> Path:
@@ -54,6 +55,31 @@ def test_rewind_undo_and_redo_say_what_they_did_and_where_the_session_stands(sto
     assert (3, 4) == head(story)
     again = story("undo", "login-bug", "--json").records[0]
     assert ("undo", "rewind", 6) == (again["move"], again["of"]["kind"], again["messages"])
+
+
+def test_a_rewind_of_a_session_that_an_agent_owns_says_what_moves_and_how_to_go_on(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.load(written(range(8)))
+        rewound = cli("rewind", OWNED, "3", "--json").records[0]
+        assert (7, f"clew resume {OWNED}") == (rewound["agent_branch"]["head"]["position"], rewound["resume"])
+        cli("undo", OWNED)
+        shown = without_names(cli.on_terminal("rewind", OWNED, "3").out)
+        assert "This moved Clew's view only; codex stands at NAME.7." in shown
+        assert f"clew resume {OWNED} continues from here in the agent" in shown
+        assert "new on the agent's branch" not in cli.on_terminal("ls").out
+        store.load(written(range(10)))
+    for width, words in ((60, "2 new"), (80, "2 new"), (120, "2 new on the agent's branch")):
+        assert words in cli.on_terminal("ls", width=width).out, width
+    assert f"2 new on the agent's branch: clew follow {OWNED}" in cli.on_terminal("undo", OWNED).out
+    cli("redo", OWNED)
+    assert "would go from NAME.3 to NAME.9" in without_names(cli("follow", OWNED, "--dry-run").out)
+    expected = "1 is with its agent again, at NAME.9: 10 messages, 6 more\n"
+    assert expected == without_names(cli("follow", OWNED).out)
+    again = cli("follow", OWNED, "--json").records[0]
+    assert ("follow", 10, None) == (again["move"], again["messages"], again["resume"])
+    assert "2 new" not in cli.on_terminal("ls").out
+    cli("undo", OWNED)
+    assert (3, 4) == head(cli, OWNED)
 
 
 def test_undo_says_what_else_it_took_back(story: Clew) -> None:

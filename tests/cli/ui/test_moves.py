@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
 from tests.cli.conftest import assistant, user
 from tests.cli.processes import Clew
 from tests.cli.ui.driver import Screen, browse, browsing
+from tests.support.owned import OWNED, written
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[31mred \u202egnp.exe [bold]loud[/bold] [@click=app.quit]here[/]"
 
@@ -284,3 +286,30 @@ async def test_hostile_text_is_shown_and_neither_markup_nor_control(screen: Scre
     await screen.press("escape", "escape", "d")
     assert any("[/evil] is in the trash" in toast for toast in screen.toasts)
     assert not [char for char in "".join(screen.toasts) if char in "\x1b\x07\u202e"]
+
+
+def test_a_session_whose_agent_went_on_says_so_and_one_key_goes_there(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.load(written(range(8)))
+
+    async def steps(screen: Screen) -> None:
+        session = screen.store.get(OWNED)
+        await screen.press("t")
+        await screen.go_to("text 2")
+        await screen.press("r")
+        screen.shown(ConfirmDialog)
+        assert "This moves Clew's view only: codex stays at entry 7." in screen.text
+        await screen.press("y")
+        screen.store.load(written(range(10), turn="open", began=datetime.now(UTC) - timedelta(minutes=9)))
+        await screen.press("escape", "f5")
+        assert "working" in screen.here
+        assert "2 new on the agent's branch" in screen.here
+        await screen.press("enter")
+        assert "2 new on the agent's branch (A goes there)" in screen.text
+        await screen.press("A")
+        assert 9 == session.head.position
+        assert "new on the agent's branch" not in screen.text
+        await screen.press("A")
+        assert "is with its agent already" in screen.toasts[-1]
+
+    browse(cli, steps, size=(160, 24))

@@ -14,6 +14,7 @@ import clew
 from clew.server.access.tokens import add_token
 from tests.server.conftest import Running
 from tests.server.routes.asking import JSON, A, S, plain, refusal, user
+from tests.support.owned import OWNED, written
 
 
 @pytest.fixture
@@ -49,6 +50,30 @@ def test_rewind_undo_redo(session: clew.Session, client: httpx.Client) -> None:
     stands(session, post(client, "redo", {}))
     assert said(session) == ["0", "1"]
     assert refusal(post(client, "redo")) == (409, "nothing_to_undo")
+
+
+def test_a_rewind_of_a_session_that_an_agent_owns_says_so_and_follow_goes_back_to_the_agent(
+    server: Running, client: httpx.Client
+) -> None:
+    server.store.create("own")
+    server.store.load(written(range(8)))
+    s = server.store.get(OWNED)
+    there = f"{S}/{OWNED}"
+    for is_plan in (True, False):
+        told = client.post(f"{there}/rewind", json={"to": 3, "dry_run": is_plan}).json()
+        assert told["agent_branch"]["head"]["position"] == 7
+        assert told["resume"].endswith(f" resume {OWNED}@{told['head']['branch']}.3")
+    server.store.load(written(range(10), turn="ended"))
+    listed = client.get(S).json()["data"][0]
+    assert listed == client.get(there).json()
+    assert (listed["messages"], listed["agent_branch"]["new"]) == (4, 2)
+    assert [one["state"] for one in listed["states"]] == ["waiting", "idle"]
+    assert client.post(f"{there}/follow", json={"dry_run": True}).json()["head"]["position"] == 9
+    assert s.head.position == 3
+    followed = client.post(f"{there}/follow", json={}).json()
+    assert (followed["head"]["position"], "agent_branch" in followed) == (9, False)
+    assert client.get(there).json()["agent_branch"]["new"] == 0
+    assert refusal(client.post(f"{S}/own/follow", json={})) == (422, "invalid")
 
 
 def test_a_dry_run_moves_nothing(session: clew.Session, client: httpx.Client) -> None:

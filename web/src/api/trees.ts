@@ -1,5 +1,5 @@
 // Trees of sessions, moves in them, paths that are compared, and files of snapshots, as the server tells them.
-import type { Head, OutlineItem } from "./types";
+import type { AgentBranch, Head, OutlineItem } from "./types";
 
 export interface Branch {
   id: string;
@@ -66,6 +66,10 @@ export interface Restored {
 
 export interface Moved {
   head: Head;
+  /** Where the agent stands, if that is elsewhere: only Clew's view moves. */
+  agent_branch?: AgentBranch;
+  /** The command that continues from `head` in the agent. */
+  resume?: string;
   files?: Restored | null;
 }
 

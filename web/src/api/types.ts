@@ -27,6 +27,18 @@ export interface Head {
   position: number;
 }
 
+export interface AgentBranch {
+  head: Head;
+  /** Messages that the agent wrote since the head of the session was moved away. */
+  new: number;
+  written_at: string | null;
+}
+
+export interface StateFrom {
+  state: "working" | "waiting" | "idle" | "stale" | null;
+  since: string;
+}
+
 export interface UsageSum {
   cost: string | null;
   input_tokens: number;
@@ -59,6 +71,10 @@ export interface SessionInfo {
   forked_from: { session: string; head: Head } | null;
   status: Status;
   damaged: string | null;
+  /** Where the agent stands that the session was imported from; null or left out: it came from none. */
+  agent_branch?: AgentBranch | null;
+  /** How it stands with its agent, from each moment on, if the agent writes nothing more. */
+  states?: StateFrom[];
   usage?: UsageSum;
   subagents?: number;
   /** Forks and copies, and those of these. */

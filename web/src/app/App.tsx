@@ -8,6 +8,7 @@ import { Moves } from "../branches/Moves";
 import { Handoff } from "../handoff/Handoff";
 import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
+import { Today } from "../today/Today";
 import { Transcript } from "../transcript/Transcript";
 import { AmbiguousAddress } from "./Ambiguous";
 import { onKey, useCommands } from "./commands";
@@ -16,7 +17,7 @@ import { Palette } from "./Palette";
 import { Panel } from "./Panel";
 import { go, onLinkClick, place, to } from "./router";
 import { SignIn } from "./SignIn";
-import { current, cursor, isNarrow, showsPanel, showsSidebar } from "./state";
+import { current, cursor, isNarrow, showsPanel, showsSidebar, titled } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
 
@@ -73,7 +74,7 @@ function Frame(): JSX.Element {
         {shown !== null && <Transcript key={`${shown} ${place.value.query.get("at") ?? ""}`} id={shown} at={place.value.query.get("at")} />}
         {shown === null && view === "compare" && <Compare />}
         {shown === null && view === "usage" && <UsageView />}
-        {shown === null && view === "home" && <Welcome />}
+        {shown === null && view === "home" && <Today />}
         {shown === null && view === "session" && <AmbiguousAddress />}
       </main>
       {shown !== null && shared === null && <Panel />}
@@ -114,7 +115,7 @@ function useCurrent(id: string | null): void {
       stop();
       // Whoever signs out leaves nothing behind, the title of the tab included.
       current.value = null;
-      document.title = "Clew";
+      document.title = titled();
     };
   }, [id, me.value]);
 }
@@ -123,18 +124,4 @@ function useCurrent(id: string | null): void {
 function skip(event: MouseEvent): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
-}
-
-function Welcome(): JSX.Element {
-  return (
-    <div class="welcome">
-      <h1>Your agents, and what they did</h1>
-      <p>
-        Choose a session, or press <kbd>/</kbd> to search in all of them.
-      </p>
-      <p>
-        <kbd>?</kbd> shows all keys, <kbd>Ctrl</kbd> <kbd>K</kbd> finds commands and sessions.
-      </p>
-    </div>
-  );
 }

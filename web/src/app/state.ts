@@ -10,11 +10,17 @@ export const cursor = signal<string | null>(null);
 
 /** What came in the session that is shown, and was not seen yet: the title of the tab counts it. */
 export const unseen = signal(0);
+/** How many sessions wait for a word of their user: the title of the tab says so. */
+export const waiting = signal(0);
 
-effect(() => {
+/** What the tab is called: the session that is shown, and how many entries and agents wait for a look. */
+export function titled(): string {
   const name = current.value === null ? "Clew" : `${current.value.title ?? current.value.id} · Clew`;
-  document.title = unseen.value ? `(${unseen.value}) ${name}` : name;
-});
+  const waits = waiting.value ? `${waiting.value} waiting · ` : "";
+  return `${unseen.value ? `(${unseen.value}) ` : ""}${waits}${name}`;
+}
+
+effect(() => void (document.title = titled()));
 
 /** Whether the caller may change sessions, read files, and do what the owner may. */
 export const mayWrite = computed(() => may("write") && !me.value?.read_only);

@@ -14,7 +14,8 @@ import { checkpointTitle } from "../parts/checkpoints";
 import { lazy } from "../parts/lazy";
 import { plural } from "../parts/numbers";
 import { useSlowly } from "../parts/read";
-import { asked, forkHere, readHistory, rewind, rewindHere, step, take, tried } from "./moves";
+import { AgentNote } from "./AgentBranch";
+import { asked, forkHere, readHistory, rewind, rewindHere, step, take, toAgent, tried } from "./moves";
 
 const ForkDialog = lazy(() => import("./ForkDialog").then((found) => found.ForkDialog));
 
@@ -30,6 +31,7 @@ export function Moves(): JSX.Element | null {
     { id: "rewind-here", title: "Rewind to here", group: "Branches", keys: ["R"], run: rewindHere },
     { id: "undo", title: "Undo the last rewind or change of the path", group: "Branches", keys: ["u"], run: () => tried(step("undo")) },
     { id: "redo", title: "Redo what was undone", group: "Branches", keys: ["U"], run: () => tried(step("redo")) },
+    { id: "to-agent", title: "Go to the agent's branch", group: "Branches", keys: ["A"], run: () => tried(toAgent()) },
     { id: "compare-here", title: "Compare this path with another one", group: "Branches", keys: ["d"], run: compareHere },
   ]);
   const open = asked.value;
@@ -98,6 +100,7 @@ function RewindDialog({ id, point, onClose }: { id: string; point: Head; onClose
   return (
     <Dialog title="Rewind to here" onClose={onClose}>
       {paths === null ? <p>Looking at what would happen…</p> : <Leaving paths={paths} position={point.position} />}
+      <AgentNote id={id} point={point} />
       {files === null && <p class="branches-note">Looking at the files…</p>}
       {files && "none" in files && <p>Files stay as they are. {files.none}</p>}
       {plan && !moves && <p>The files are as they were then already.</p>}

@@ -133,6 +133,16 @@ export async function take(what: "undo" | "redo"): Promise<void> {
   await moveDone(shown.id, moved, said, what === "undo" ? "redo" : "undo");
 }
 
+/** To where the agent stands, which has gone on since the session was rewound here. */
+export async function toAgent(): Promise<void> {
+  const shown = changeable();
+  if (!shown) return;
+  if (!shown.agent_branch) return toast("This session was not imported from an agent.");
+  if (entryId(shown.agent_branch.head) === entryId(shown.head)) return toast("The session is with its agent already.");
+  const moved = await post<Moved>(at(shown.id, "/follow"));
+  await moveDone(shown.id, moved, "With the agent again.");
+}
+
 const TITLES = { undo: "Undo", redo: "Redo" };
 
 async function moveDone(id: string, moved: Moved, said: string, back: "undo" | "redo" = "undo"): Promise<void> {

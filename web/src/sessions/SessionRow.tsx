@@ -11,6 +11,7 @@ import { clock } from "./clock";
 import type { SessionList } from "./list";
 import { isStarred, type Row, STAR } from "./rows";
 import { isUnread } from "./seen";
+import { newsOf, stateOf } from "./states";
 
 const WAYS = { resume: "Resume…", export: "Export…", share: "Share…" };
 
@@ -30,6 +31,18 @@ export function markOf(row: Row, now: number): { name: string; sign: string; tex
       return { name: "interrupted", sign: "‖", text: "interrupted" };
     case "failed":
       return { name: "failed", sign: "!", text: "failed" };
+  }
+  switch (stateOf(row.states, now)?.state) {
+    case "working":
+      return { name: "running", sign: "", text: "working" };
+    case "waiting":
+      return { name: "waiting", sign: "?", text: "waiting for you" };
+    case "stale":
+      return { name: "stale", sign: "…", text: "its agent was at work, and has written nothing for a while" };
+    case "idle":
+      return null;
+  }
+  switch (row.status) {
     case "pending":
       return now - row.at < LATELY && row.messages > 0 ? { name: "active", sign: "", text: "active now" } : null;
     default:
@@ -57,7 +70,7 @@ export function Mark({ row }: { row: Row }): JSX.Element {
 
 /** "clew · claude-code · 12 messages": what a session is, in one line. */
 export function factsOf(row: Row): string {
-  return [row.project, row.agent, plural(row.messages, "message")].filter(Boolean).join(" · ");
+  return [newsOf(row.news), row.project, row.agent, plural(row.messages, "message")].filter(Boolean).join(" · ");
 }
 
 /** "2 subagents, 1 fork": what is folded into a session; "": nothing. */

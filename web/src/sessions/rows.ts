@@ -1,5 +1,6 @@
 // Sessions as the list keeps them: small, because there may be a hundred thousand of them.
 import { entryId, type SessionInfo } from "../api/types";
+import { type Since, statesOf } from "./states";
 
 export const STAR = "starred";
 const LONGEST = 160;
@@ -32,6 +33,11 @@ export interface Row {
   tokens: number;
   subagents: number;
   forks: number;
+  states: readonly Since[];
+  /** Messages that are new on the branch of its agent. */
+  news: number;
+  /** The last thing that a person said. */
+  prompt: string;
 }
 
 const known = new Map<string, string>();
@@ -92,6 +98,9 @@ export function rowOf(info: SessionInfo, before?: Row): Row {
     tokens: usage === undefined ? (before?.tokens ?? 0) : (usage.total_tokens ?? 0),
     subagents: info.subagents ?? before?.subagents ?? 0,
     forks: info.forks ?? before?.forks ?? 0,
+    states: statesOf(info),
+    news: info.agent_branch?.new ?? 0,
+    prompt: info.preview.slice(0, LONGEST),
   };
 }
 

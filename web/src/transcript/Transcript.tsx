@@ -3,6 +3,7 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Entry } from "../api/types";
+import { AgentNews } from "../branches/AgentBranch";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, cursor, showsThinking, showsTools, unseen } from "../app/state";
@@ -61,6 +62,7 @@ export function Transcript({ id, at }: { id: string; at: string | null }): JSX.E
           You are reading another branch. <a href={to.session(reading.id)}>Back to the current one</a>
         </p>
       )}
+      <AgentNews isElsewhere={reading.at !== null} />
       {(reading.path.over.value || reading.path.damage.value) && (
         <p class="transcript-notice transcript-bad" role="status">
           {reading.path.over.value || `This session is damaged: ${reading.path.damage.value}`}

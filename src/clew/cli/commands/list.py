@@ -25,7 +25,7 @@ from clew.cli.views.sessions import (
     say_more,
     told,
 )
-from clew.model import STATUSES
+from clew.model import STATUSES, AgentState
 
 COLUMNS = tuple(FIELDS)
 
@@ -51,6 +51,7 @@ class ListCommand(Command):
     "clew ls                          list the 50 newest sessions",
     "clew ls -n 0 --agent codex       list all sessions of Codex",
     "clew ls --here --since yesterday  list recent sessions of this directory",
+    "clew ls --state waiting          list the sessions that wait for you",
     "clew ls --sort cost -n 5         list the five that cost most",
     "clew ls --json id,title,cost     print these fields as JSON",
     kind=ListCommand,
@@ -76,6 +77,11 @@ class ListCommand(Command):
 @click.option("-w", "--workspace", type=click.Path(), hidden=True, help="The same as --project with a path")
 @click.option("--tag", multiple=True, help="List only sessions with this tag; repeat it for more")
 @click.option("--status", type=click.Choice(STATUSES), help="List only sessions with this status")
+@click.option(
+    "--state",
+    type=click.Choice(get_args(AgentState)),
+    help="List only sessions whose agent is working, waits for you, and so on",
+)
 @click.option("--where", multiple=True, metavar="KEY=VALUE", help="List only sessions with this metadata")
 @click.option(
     "-a", "--all", "subagents", is_flag=True, help="List subagents, forks and copies too, below their origin"
@@ -101,6 +107,7 @@ def ls_command(
     workspace: str | None,
     tag: tuple[str, ...],
     status: clew.Status | None,
+    state: AgentState | None,
     where: tuple[str, ...],
     subagents: bool,
     sort: Order,
@@ -111,6 +118,10 @@ def ls_command(
     with. With a filter other than the directory, each fork and copy that fits has a line of its own. A cost
     is that of a session and of the subagents in it; where a program wrote down none, it is an estimate by
     list prices. An ID is as short as it can be, and every command takes it.
+
+    Before a title: `working` or `waiting` (for you), as the agent's own files tell, and `stale` if the agent
+    was at work and has written nothing for 15 minutes. After it: what is new on the agent's branch, if the
+    session was rewound here; clew follow goes there.
 
     Times are written as 2026-11-01, 2026-11-01T12:00, 12h, 7d, yesterday or '2 days ago'.
 
@@ -128,7 +139,7 @@ def ls_command(
     }
     if project is not None and is_path(project):
         filters["workspace"], project = os.path.expanduser(project), None
-    wanted = Wanted(limit, sort, reverse, model, project, subagents)
+    wanted = Wanted(limit, sort, reverse, model, project, subagents, state)
     out = Output(settings)
     with opened(settings) as store:
         priced = out.json or out.is_terminal if shown is None else "cost" in shown
@@ -138,7 +149,7 @@ def ls_command(
         print_lines(out, store, lines, shown)
         if not out.is_terminal:
             return
-        is_filtered = any(value for value in (*filters.values(), model, project))
+        is_filtered = any(value for value in (*filters.values(), model, project, state))
         if not lines:
             _say_nothing(settings, store, is_filtered=is_filtered)
         elif is_more:

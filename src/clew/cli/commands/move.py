@@ -1,4 +1,4 @@
-"""`clew checkpoint`, `rewind`, `undo`, `redo`, `fork`."""
+"""`clew checkpoint`, `rewind`, `undo`, `redo`, `follow`, `fork`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from clew.cli.table import Column
 from clew.cli.text import ago, clew_command, iso, one_line
 from clew.cli.views.moves import Places, difference, history_rows, kind, noun, origin
 from clew.cli.views.restoring import ask_for, report_lines, safety_line
+from clew.cli.views.sessions import new_words
 from clew.errors import RestoreFailedError
+from clew.exporters.programs.resuming import AGENTS
 from clew.model import MoveInfo
 from clew.model.files import RestoreReport
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
 
-Verb: TypeAlias = Literal["rewind", "undo", "redo"]
+Verb: TypeAlias = Literal["rewind", "undo", "redo", "follow"]
 
 
 @command(
@@ -134,6 +136,9 @@ def rewind_command(
 
     With --files the directory becomes what it was then. The changes are shown first, and you are asked. The
     present files are saved first, and clew undo brings them back.
+
+    Of a session that was imported from an agent only Clew's view moves: the agent stays where it is. clew
+    resume continues in the agent from the new point, and clew follow goes back to the agent.
     """
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")
@@ -208,6 +213,29 @@ def redo_command(
     )
 
 
+@command(
+    "follow",
+    "clew follow login",
+    "clew follow login --dry-run  show where it would go",
+    "clew undo login              go back to where it was",
+)
+@session_argument("id")
+@dry_option
+@click.pass_obj
+def follow_command(settings: Settings, id: str, dry_run: bool) -> int:
+    """For a session that was imported from an agent and rewound here. Its head goes to the end of the agent's
+    branch, and moves on with what the agent writes. clew ls says how many messages are new there.
+    """
+    out = Output(settings)
+    with opened(settings) as store:
+        session = session_of(store, id)
+        step = _Step(settings, out, store, session)
+        if dry_run:
+            plan = session.follow(dry_run=True)
+            return step.say_dry("follow", clew.Head(plan.branch, plan.position), None)
+        return step.take("follow", session.follow)
+
+
 def _move(
     settings: Settings, id: str, verb: Literal["undo", "redo"], root: str | None, *, dry_run: bool, yes: bool
 ) -> int:
@@ -237,7 +265,7 @@ class _Step:
 
     def take(self, verb: Verb, move: Callable[[], clew.model.Moved]) -> int:
         """Do it, and say what was done; of files that could not be restored, which."""
-        taken = None if verb == "rewind" else origin(self._session.moves(), verb)
+        taken = origin(self._session.moves(), verb) if verb in ("undo", "redo") else None
         try:
             files = move().files
         except RestoreFailedError as exc:
@@ -248,21 +276,47 @@ class _Step:
         after = self._session.info
         if self._out.json:
             record = {"id": after.id, "head": after.head, "messages": after.messages, "files": files}
-            self._out.record({**record, "came_from": self._before.head, "move": verb, "of": taken})
+            record |= {"came_from": self._before.head, "move": verb, "of": taken}
+            self._out.record({**record, "agent_branch": after.agent_branch, "resume": self._resume(after)})
         else:
             report = [] if files is None else list(report_lines(files))
-            self._out.texts([*report, one_line(self._done(verb, taken, after)), *self._back(verb, files)])
+            done = one_line(self._done(verb, taken, after))
+            self._out.texts([*report, done, *self._of_agent(after), *self._back(verb, files)])
         return PARTLY if files is not None and files.failed else 0
 
     def _done(self, verb: Verb, taken: MoveInfo | None, after: clew.SessionInfo) -> str:
         now = difference(self._before.messages, after.messages)
         if verb == "rewind":
             return f"rewound {self._shown} to {self._places.words(after.head)}: {now}"
+        if verb == "follow":
+            if after.head == self._before.head:
+                return f"{self._shown} is with its agent already, at {self._places.name(after.head)}"
+            return f"{self._shown} is with its agent again, at {self._places.name(after.head)}: {now}"
         what = "the last move" if taken is None else noun(taken, self._places)
         there = self._places.name(after.head)
         if verb == "undo":
             return f"undid {what}: {self._shown} is back at {there}, {now}"
         return f"redid {what}: {self._shown} is at {there} again, {now}"
+
+    def _of_agent(self, after: clew.SessionInfo) -> Iterator[str]:
+        """On a terminal: where the agent stands, if that is elsewhere, and how to bring both together."""
+        branch = after.agent_branch
+        if not self._out.is_terminal or branch is None or branch.head == after.head:
+            return
+        who = after.agent or "its agent"
+        yield one_line(f"This moved Clew's view only; {who} stands at {self._places.name(branch.head)}.")
+        if branch.new:
+            yield f"{new_words(after)}: {clew_command(self._settings, 'follow', after.id)}"
+        if (resume := self._resume(after)) is not None:
+            yield one_line(f"{resume} continues from here in the agent")
+
+    def _resume(self, after: clew.SessionInfo) -> str | None:
+        """The command that continues in the agent from where the session stands here; None: the agent stands
+        there too, or no copy can be written for it."""
+        branch = after.agent_branch
+        if branch is None or branch.head == after.head or after.agent not in AGENTS:
+            return None
+        return clew_command(self._settings, "resume", after.id)
 
     def _back(self, verb: Verb, files: RestoreReport | None) -> Iterator[str]:
         """How to take it back: always if files changed, else where it may not be known."""
@@ -270,7 +324,9 @@ class _Step:
         kept = None if files is None else safety_line(files, back)
         if kept is not None:
             yield one_line(kept)
-        elif verb == "rewind" and self._out.is_terminal:
+        elif (
+            verb in ("rewind", "follow") and self._out.is_terminal and self._session.head != self._before.head
+        ):
             yield one_line(f"{back} takes it back")
 
     def say_dry(self, verb: Verb, there: clew.Head, plan: RestoreReport | None) -> int:
@@ -283,7 +339,7 @@ class _Step:
         way = f"go from {self._places.name(before)} to {self._places.words(there)}"
         if there == before:
             way = f"stay at {self._places.words(there)}"
-        if verb == "rewind":
+        if verb in ("rewind", "follow"):
             self._out.texts([*report, one_line(f"{self._shown} would {way}")])
             return 0
         taken = origin(self._session.moves(), verb)

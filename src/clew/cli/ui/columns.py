@@ -10,7 +10,7 @@ from rich.text import Text
 import clew
 from clew.cli.text import ago, count, one_line
 from clew.cli.ui.catalog import Row
-from clew.cli.views.sessions import TELLING
+from clew.cli.views.sessions import mark_of, new_words
 from clew.core.conversation.kin import kind_of
 
 ACTIVE: Final = 11
@@ -18,6 +18,8 @@ ID: Final = 8
 GAP: Final = 2
 WITH_AGENT: Final = 72
 """Columns of the terminal from which on there is room for the agent and the number of messages."""
+WITH_NEW: Final = 60
+"""Columns of the title from which on there is room for the words about the agent's branch."""
 
 
 class Widths(NamedTuple):
@@ -80,13 +82,15 @@ def _title(row: Row, width: int) -> Text:
     before = Text()
     if row.depth:
         before.append("  " * (row.depth - 1) + "└ ", "dim")
-    if info.damaged:
-        before.append("damaged ", "bold red")
-    elif info.status in TELLING:
-        before.append(f"{info.status} ", TELLING[info.status])
+    word, colour = mark_of(info)
+    if word:
+        before.append(f"{word} ", f"bold {colour}" if info.damaged else colour)
     if (kind := kind_of(info)) is not None:
         before.append(f"{kind} ", "dim")
     after = Text()
+    if info.agent_branch is not None and info.agent_branch.new:
+        words = new_words(info)
+        after.append(f" {words if width >= WITH_NEW else words.partition(' on ')[0]}", "yellow")
     if row.has_below:
         # Words for both would leave no room for the title.
         number = row.agents + row.forks if row.agents and row.forks else folded(row.agents, row.forks)

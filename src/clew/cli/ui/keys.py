@@ -76,6 +76,7 @@ MOVES: Final = (
     Key("f", "fork", "f", "fork", "Fork the session here"),
     Key("r", "rewind", "r", "rewind", "Go back to here; shows first what happens"),
     Key("u", "undo", "u", "undo", "Take back the last change or move"),
+    Key("A", "to_agent", "A", "", "Go to the agent's branch, which has gone on since a rewind"),
 )
 
 Group = tuple[str, Sequence[Key]]

@@ -44,6 +44,15 @@ def rewind_lines(session: clew.Session, name: str, tree: clew.Tree, place: clew.
         yield Text(f"Comes in from another branch: {count(joined, 'entry')}.")
 
 
+def view_lines(info: clew.SessionInfo, place: clew.Head) -> Iterator[Text]:
+    """Of a session that an agent owns: what moves, and what does not."""
+    branch = info.agent_branch
+    if branch is not None and branch.head != place:
+        who = one_line(info.agent or "its agent")
+        yield Text(f"This moves Clew's view only: {who} stays at {place_words(branch.head)}.")
+        yield Text("c continues in the agent from here. A goes back to the agent.", "dim")
+
+
 def fork_lines(name: str, place: clew.Head, entry: clew.Entry | None) -> Iterator[Text]:
     yield Text(f"Fork {name} at {place_words(place)}:", "bold")
     if entry is not None:
@@ -125,7 +134,11 @@ class MovesScreen(StoreScreen):
         has_files = isinstance(plan, RestoreReport) and bool(plan.changes)
         keys = "y conversation only · f files too · n no" if has_files else "y yes · n no"
         with self.report_errors():
-            lines = [*rewind_lines(session, self.name_of(session.id), tree, place), *file_lines(plan)]
+            lines = [
+                *rewind_lines(session, self.name_of(session.id), tree, place),
+                *view_lines(session.info, place),
+                *file_lines(plan),
+            ]
             _ = self.app.push_screen(ConfirmDialog(lines, keys), answered)
 
     def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head, *, files: bool) -> None:
@@ -156,6 +169,22 @@ class MovesScreen(StoreScreen):
         info = session.info
         where = f"{place_words(info.head)} with {count(info.messages, 'message')}"
         return f"{self.name_of(info.id)} stands at {where}"
+
+    # -- to the agent, which has gone on
+
+    def action_to_agent(self) -> None:
+        with self.report_errors():
+            if (under := self.under()) is None:
+                return
+            info = under.session.info
+            if info.agent_branch is None:
+                self.say(f"{self.name_of(info.id)} was not imported from an agent")
+            elif info.agent_branch.head == info.head:
+                self.say(f"{self.name_of(info.id)} is with its agent already")
+            else:
+                moved = under.session.follow()
+                self._keep(info.id, None)
+                self._say_moved(under.session, moved)
 
     # -- undo
 

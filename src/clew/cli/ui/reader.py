@@ -23,7 +23,7 @@ from clew.cli.ui.lines import Lines
 from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.transcript import Section, sections
 from clew.cli.views.heading import call_of
-from clew.cli.views.sessions import TELLING
+from clew.cli.views.sessions import mark_of, new_words
 from clew.model.search import Hit
 
 NEIGHBOURS: Final = 20
@@ -125,7 +125,8 @@ class ReaderScreen(MovesScreen):
             self._family(),
             self._cost,
             f"active {ago(info.updated_at)}",
-            info.status if info.status in TELLING else "",
+            mark_of(info)[0],
+            new_words(info) and f"{new_words(info)} (A goes there)",
             " ".join(f"#{tag}" for tag in info.tags),
         ]
         line = Text(" · ".join(one_line(fact) for fact in facts if fact), "dim", no_wrap=True)
@@ -188,13 +189,17 @@ class ReaderScreen(MovesScreen):
         if not self.is_current or self.is_elsewhere or not self.lines.is_complete or self._head is None:
             return
         with self.report_errors():
-            head = self.session.head
+            info = self.session.info
+            head = info.head
             if head == self._head:
+                if info != self._info:  # its agent goes on elsewhere
+                    self._info = info
+                    self._draw_head()
                 return
             tree = self.session.tree()
             grew = is_on_path(tree, self._head) and self._head.position >= 0
             last, self._head = self._head.position, head
-            self._info = self.session.info
+            self._info = info
             self._names = branch_names(branch.id for branch in tree.branches)
             self._draw_head()
             if grew:

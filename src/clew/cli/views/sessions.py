@@ -12,6 +12,7 @@ import msgspec
 
 import clew
 from clew.backends.contract import Reader
+from clew.cli import text
 from clew.cli.app import Refused, Settings
 from clew.cli.config import chosen
 from clew.cli.names import MANY, short_ids
@@ -25,6 +26,7 @@ from clew.core.log import checks
 from clew.core.log.records import PARENT, parent_of
 from clew.core.log.rows import Listed, SessionQuery
 from clew.errors import CorruptError
+from clew.model import AgentState
 
 PAGE: Final = 500
 MONEY: Final = Decimal(10) ** -12
@@ -72,6 +74,7 @@ class Wanted(NamedTuple):
     """The last part of the path of a workspace."""
     subagents: bool = False
     """With subagents, forks and copies, each below the session that it belongs to."""
+    state: AgentState | None = None
 
 
 _PLACES: Final = frozenset({"workspace"})
@@ -125,7 +128,7 @@ def _found(
     is_of_place = bool(filters.get("workspace"))
     folded = Folds(store, lambda info: _fits(info, wanted), same_place=is_of_place, is_on=folds_forks)
     cursor: str | None = None
-    is_filtered = wanted.model is not None or wanted.project is not None
+    is_filtered = any(one is not None for one in (wanted.model, wanted.project, wanted.state))
     while True:
         # One session more than is wanted: there may be nothing behind it but what is folded.
         room = PAGE if most is None or is_filtered else min(PAGE, most - len(folded.families) + 1)
@@ -140,6 +143,8 @@ def _found(
 
 def _fits(info: clew.SessionInfo, wanted: Wanted) -> bool:
     if wanted.model is not None and wanted.model.lower() not in (info.model or "").lower():
+        return False
+    if wanted.state is not None and info.state(text.now()) != wanted.state:
         return False
     return wanted.project is None or info.project.lower() == wanted.project.lower()
 
@@ -289,6 +294,7 @@ FIELDS: Final[dict[str, Field]] = {
         Column("STATUS", optional=True, goes=6),
         lambda line: "damaged" if line.info.damaged else line.info.status,
     ),
+    "state": _both(Column("STATE", optional=True, goes=6), lambda line: line.info.state(text.now()) or ""),
     "agent": _both(Column("AGENT", optional=True, goes=3), lambda line: line.info.agent),
     "model": _both(
         Column("MODEL", flexible=True, least=12, optional=True, goes=6), lambda line: line.info.model
@@ -347,26 +353,46 @@ TRASH: Final = ("removed", "agent", "project", "messages", "title", "id")
 
 TELLING: Final = {"running": "green", "interrupted": "yellow", "failed": "red", "expired": "bright_black"}
 """The words for a status that says something, and their colours."""
+STATES: Final = {"working": "green", "waiting": "yellow", "stale": "bright_black"}
+"""The words for how a session stands with its agent, and their colours. That it is idle says nothing."""
+
+
+def mark_of(info: clew.SessionInfo) -> tuple[str, str]:
+    """The word before a title, and its colour; both empty: there is nothing to say."""
+    if info.damaged:
+        return "damaged", "red"
+    if info.status in TELLING:
+        return info.status, TELLING[info.status]
+    state = info.state(text.now()) or ""
+    return (state, STATES[state]) if state in STATES else ("", "")
+
+
+def new_words(info: clew.SessionInfo) -> str:
+    """`2 new on the agent's branch`; empty: there is nothing new."""
+    new = 0 if info.agent_branch is None else info.agent_branch.new
+    return f"{new:,} new on the agent's branch" if new else ""
 
 
 def title_cell(line: Line) -> Cell:
-    """The title, behind a status that says something, or what kind of session it is, and before the number of
-    subagents and forks that are folded into it."""
+    """The title, behind a word that says how it stands or what kind of session it is, and before what is new
+    on the branch of its agent and the number of subagents and forks that are folded into it."""
     info = line.info
-    word, style = ("damaged", "red") if info.damaged else (info.status, TELLING.get(info.status, ""))
-    mark = " ".join(word for word in ("└" if line.is_below else "", kind_of(info) or "") if word)
-    before, before_style = (word, style) if style else (mark, "bright_black" if mark else "")
+    before, before_style = mark_of(info)
+    if not before:
+        before = " ".join(word for word in ("└" if line.is_below else "", kind_of(info) or "") if word)
+        before_style = "bright_black" if before else ""
+    new = new_words(info)
     folded = [count(line.agents, "agent")] if line.agents else []
     folded += [count(line.forks, "fork")] if line.forks else []
-    behind = f"+{', '.join(folded)}" if folded else ""
+    behind = " ".join(filter(None, (new, f"+{', '.join(folded)}" if folded else "")))
     if not info.title and not before:
         before, before_style = "(no messages)" if not info.messages else "(no title)", "bright_black"
-    return Cell(info.title or "", before, before_style, behind)
+    return Cell(info.title or "", before, before_style, behind, short=new.partition(" on ")[0])
 
 
 # -- for programs
 
-EXTRA: Final = ("short_id", "project", "subagents", "forks", "base", "cost", "cost_is_estimate")
+EXTRA: Final = ("short_id", "project", "subagents", "forks", "base", "cost", "cost_is_estimate", "state")
 JSON_FIELDS: Final = (*clew.SessionInfo.__struct_fields__, *EXTRA)
 
 
@@ -375,7 +401,7 @@ def record_of(line: Line, short: str) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(line.info)
     cost = None if line.cost is None else f"{line.cost.normalize():f}"
     of_base = (line.forks, base_of(line.info))
-    told = (short, line.project, line.agents, *of_base, cost, line.is_estimate)
+    told = (short, line.project, line.agents, *of_base, cost, line.is_estimate, line.info.state(text.now()))
     return found | dict(zip(EXTRA, told, strict=True))
 
 

@@ -108,7 +108,8 @@ def fork(
     if forks != base.forks:
         tx.set_session(msgspec.structs.replace(base, forks=forks))
     tags = tuple(tag for tag in details.tags if tag != STARRED)
-    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), tags=tags, origin=origin))
+    details = msgspec.structs.replace(details, aliases=(), tags=tags, origin=origin, agent=None)
+    new_sid = tx.add_session(row, details)
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
     copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)

@@ -25,7 +25,7 @@ from clew.core.log.tree import clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, live, require_write
-from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
+from clew.errors import CorruptEntryError, CorruptError, InvalidError, NothingToUndoError
 from clew.model import Head, Json, Moved, MoveInfo, MoveKind, utc
 
 if TYPE_CHECKING:
@@ -162,6 +162,23 @@ def rewind(tx: Transaction, access: Access, to: Point, now: int, files: FileMove
     row = require_write(tx, access)
     tip = tip_at(tx, *resolve(tx, row, to))
     return settle(tx, step(tx, row, tip, "rewind", now, files))
+
+
+def follow(tx: Transaction, access: Access, now: int) -> Head:
+    """Go to where the program stands that the session is loaded from. What it writes next moves the head."""
+    row = require_write(tx, access)
+    tip = tip_at(tx, *agent_place(tx, row))
+    if tip == row.head:
+        return head_of(tx, tip)
+    return settle(tx, step(tx, row, tip, "rewind", now))
+
+
+def agent_place(reader: Reader, row: SessionRow) -> tuple[int, int]:
+    """(branch, position) of where that program stands. InvalidError: the session comes from none."""
+    agent = reader.get_details(row.sid).agent
+    if agent is None:
+        raise InvalidError(f"no agent's file was read into session {row.id!r}: there is nothing to follow")
+    return resolve(reader, row, Head(agent.uid, agent.position))
 
 
 def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:

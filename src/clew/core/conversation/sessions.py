@@ -18,7 +18,18 @@ from clew.core.engine.notices import RECENT, notice
 from clew.core.log import checks
 from clew.core.log.ids import check_id
 from clew.core.log.records import LOAD_STATE, MAX_TITLE, agent_of, is_time, own_title, parent_of
-from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
+from clew.core.log.rows import (
+    EMPTY,
+    NEVER,
+    NO_TIME,
+    NOWHERE,
+    RUNNING,
+    AgentTip,
+    Details,
+    Listed,
+    SessionQuery,
+    SessionRow,
+)
 from clew.core.messages.codec import decode_json, encode_json
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, end_lease, refuse_if_held, require_write, require_write_beside
@@ -31,7 +42,7 @@ from clew.errors import (
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, Stats, microseconds, utc
+from clew.model import STATUSES, AgentBranch, ForkPoint, Head, Json, SessionInfo, Stats, microseconds, utc
 
 if TYPE_CHECKING:
     from clew.core.redact.incoming import Incoming
@@ -468,6 +479,7 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
     origin = details.origin
     bounded = details.expires is not None and details.expires != NEVER
     metadata = checks.metadata(row.id, details)
+    head = head_of(reader, row.head)
     return SessionInfo(
         id=row.id,
         title=row.title,
@@ -490,7 +502,7 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
         user_turns=row.head.turns,
         entries=row.head.position + 1,
         bytes=row.head.size,
-        head=head_of(reader, row.head),
+        head=head,
         hash=row.head.digest.hex(),
         forked_from=ForkPoint(origin.session, Head(origin.uid, origin.position)) if origin else None,
         status=STATUSES[row.status],
@@ -499,6 +511,18 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
         expires_at=utc(details.expires) if bounded and details.expires is not None else None,
         never_expires=details.expires == NEVER,
         idle_timeout=None if details.idle is None else timedelta(microseconds=details.idle),
+        agent_branch=None if details.agent is None else agent_branch(details.agent, head),
+    )
+
+
+def agent_branch(tip: AgentTip, head: Head) -> AgentBranch:
+    """Where the agent of a session stands, whose own head is this one."""
+    there = Head(tip.uid, tip.position)
+    return AgentBranch(
+        head=there,
+        new=0 if there == head else max(0, tip.messages - tip.left),
+        written_at=None if tip.time == NO_TIME else utc(tip.time),
+        turn=tip.turn or None,
     )
 
 

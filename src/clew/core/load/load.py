@@ -14,6 +14,7 @@ and the sum of each call: nothing that grows with the size of the messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -22,7 +23,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.conversation.moves import settle
-from clew.core.conversation.points import head_of, tip_at
+from clew.core.conversation.points import head_of
 from clew.core.conversation.sessions import Changes, create
 from clew.core.engine.notices import notice
 from clew.core.load import settings as beside
@@ -46,12 +47,12 @@ from clew.core.load.entries import (
 )
 from clew.core.load.lines import LineWriter
 from clew.core.load.sharing import Sharing, sharing_of
-from clew.core.load.status import settle_status
-from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
+from clew.core.load.status import is_with_program, settle_agent, settle_status, tip_of, touch_agent
+from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.load.trial import PathCounts, Trial
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
-from clew.core.log.rows import EMPTY, NOWHERE, Details, EventRow, SessionRow
+from clew.core.log.rows import NO_TIME, NOWHERE, Details, EventRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
 from clew.core.redact.incoming import Incoming
@@ -235,6 +236,8 @@ class Loading:
         """The first entry of each call. Two maps, because the garbage collector would visit tuples."""
         self._last: str | None = None
         self._time = self._first = time_of(source.created_at, -1)
+        self._written = NO_TIME
+        """When the program wrote last, as far as what was read now tells."""
         self._entries = 0
         self._messages = 0
         self._changed = False
@@ -256,6 +259,10 @@ class Loading:
         try:
             for entry in entries:
                 name = entry.uid
+                self._note_time(entry.at)
+                for event in entry.events:
+                    if event.at is not entry.at:
+                        self._note_time(event.at)
                 if entry.kind == "message":
                     self._messages += 1
                 if entry.usage is not None:
@@ -292,6 +299,10 @@ class Loading:
         self._hold_events()
         if batch.items:
             self._hold(batch)
+
+    def _note_time(self, at: datetime | None) -> None:
+        if at is not None:
+            self._written = max(self._written, time_of(at, NO_TIME))
 
     def _share(self, sharing: Sharing, item: Item, entry: SourceEntry) -> bool:
         """Whether the entry is one that the base has too: then it is not stored again."""
@@ -442,7 +453,7 @@ class Loading:
         if batch.events:
             self._events.add(tx, row.sid, batch.events, newest)
         assert placing.last is not None
-        if head_of(tx, row.head) == at.state.head:
+        if is_with_program(tx, row, at.state):
             row = msgspec.structs.replace(row, head=placing.last)
             at.state = msgspec.structs.replace(at.state, head=head_of(tx, placing.last))
         if row.title is None:
@@ -506,19 +517,23 @@ class Loading:
         """Ask the source for all that it tells when its entries were read. After this it is not needed any
         more."""
         source = self._source
-        ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars(), source.run())
+        ending = _Ending(
+            source.head(), source.updates(), tuple(checkpoints), source.vars(), source.run(), source.turn()
+        )
         if self._redactor is not None:
-            ending = _Ending(
-                ending.head,
-                clean_values(self._redactor, ending.updates),
-                clean_checkpoints(self._redactor, ending.checkpoints),
-                clean_values(self._redactor, ending.vars),
-                clean_run(self._redactor, ending.run),
+            ending = msgspec.structs.replace(
+                ending,
+                updates=clean_values(self._redactor, ending.updates),
+                checkpoints=clean_checkpoints(self._redactor, ending.checkpoints),
+                vars=clean_values(self._redactor, ending.vars),
+                run=clean_run(self._redactor, ending.run),
             )
         if self._counts is not None:
             self._try(self._counts, ending)
             return
         for events in _parts(source.events(), AT_ONCE):
+            for event in events:
+                self._note_time(event.at)
             drafts = self._drafts(events)
             self._lines.take_events(events, drafts)
             self._add_step(self._events_step(drafts), len(events))
@@ -578,19 +593,23 @@ class Loading:
         row = self._open(tx, at, self._now)
         writes = tx.writes
         place = EMPTY_HEAD if ending.head == "" else self._place(tx, at, ending.head or self._last)
-        if place is not None and at.state.head == head_of(tx, row.head) != place:
-            found = tx.find_branch(place.branch)
-            tip = EMPTY if found is None else tip_at(tx, found.branch, place.position)
-            settle(tx, msgspec.structs.replace(row, head=tip))
-            self._notice(tx, at)
+        if place is not None and is_with_program(tx, row, at.state):
+            if head_of(tx, row.head) != place:
+                settle(tx, msgspec.structs.replace(row, head=tip_of(tx, place)))
+                self._notice(tx, at)
             at.state = msgspec.structs.replace(at.state, head=place)
         self._set(tx, at, ending)
+        written = NO_TIME if self._written == NO_TIME else min(self._written, self._now)
+        if settle_agent(tx, row.sid, place, at.state, ending.turn, written):
+            self._notice(tx, at)
         for checkpoint in ending.checkpoints:
             head = EMPTY_HEAD if checkpoint.entry is None else self._place(tx, at, checkpoint.entry)
             if head is not None:
                 beside.put_checkpoint(tx, row, checkpoint, head, row.updated, self._redactor)
         if self._source.parent is not None:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
+            if not self._source.is_copy:
+                touch_agent(tx, self._source.parent, written)
         row = tx.get_session(row.sid) or row
         has_grown = self._entries > 0 or at.state.head != self._memory.state.head
         at.row, state = settle_status(
@@ -752,6 +771,7 @@ class _Ending(msgspec.Struct, frozen=True):
     checkpoints: tuple[SourceCheckpoint, ...]
     vars: Mapping[str, Json]
     run: SourceRun | None
+    turn: str | None
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

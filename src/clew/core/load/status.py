@@ -1,26 +1,27 @@
-"""The status of another program's session: finished or not, and from where its work goes on."""
+"""The status of another program's session: finished or not, and where the program stands in it."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from clew.backends.contract import Transaction
+from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import history
 from clew.core.conversation.checkpoints import decode_checkpoint, prompt_hash
-from clew.core.conversation.points import path_of
+from clew.core.conversation.points import head_of, path_of, tip_at
 from clew.core.load.entries import State, sign, time_of
 from clew.core.log.ids import is_id
-from clew.core.log.rows import COMPLETED, PENDING, SessionRow
+from clew.core.log.rows import COMPLETED, EMPTY, NO_TIME, NOWHERE, PENDING, AgentTip, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.dialects import role_of
 from clew.core.messages.tool_calls import open_calls
 from clew.core.redact.incoming import Incoming
 from clew.core.redact.markers import count_markers
 from clew.core.runs.status import RunRecord, error_text, put_run, run_of, set_status, status_number
-from clew.errors import ClewError
-from clew.model import STATUSES, Json, Progress
+from clew.errors import ClewError, CorruptError
+from clew.model import STATUSES, Head, Json, Progress
 from clew.model.source import SourceRun
 
 _STATUS: Final = "status"
@@ -60,6 +61,75 @@ def settle_status(
     if state.settings.get(_STATUS) != (now := sign(STATUSES[wanted])):
         state = msgspec.structs.replace(state, settings={**state.settings, _STATUS: now})
     return row, state
+
+
+def is_with_program(reader: Reader, row: SessionRow, state: State) -> bool:
+    """Whether the head of a session is where its program stands, or stood before it was moved here: then it
+    goes along with what the program writes."""
+    head = head_of(reader, row.head)
+    if head == state.head:
+        return True
+    agent = reader.get_details(row.sid).agent
+    return agent is not None and head == Head(agent.uid, agent.position)
+
+
+def settle_agent(
+    tx: Transaction, sid: int, place: Head | None, state: State, turn: str | None, written: int
+) -> bool:
+    """Note where the program stands, and whether it has something to do. `place` None: where it stood;
+    `written`: when it wrote last, or NO_TIME. False: nothing of it is new."""
+    details = tx.get_details(sid)
+    before = details.agent
+    if place is None:
+        place = None if before is None else Head(before.uid, before.position)
+    if place is None:
+        return False
+    tip = tip_of(tx, place)
+    left = tip.messages
+    if state.head != place:  # the session was moved away when the program stood there
+        with suppress(CorruptError):  # where it stood is damaged: then nothing counts as new
+            left = _shared(tx, tip, tip_of(tx, state.head))
+    told = turn if turn is not None else "" if before is None else before.turn
+    agent = AgentTip(
+        uid=place.branch,
+        position=place.position,
+        messages=tip.messages,
+        left=left,
+        time=max(NO_TIME if before is None else before.time, written),
+        turn="open" if told == "open" else "ended" if told == "ended" else "",
+    )
+    if agent == before:
+        return False
+    tx.set_details(sid, msgspec.structs.replace(details, agent=agent))
+    return True
+
+
+def touch_agent(tx: Transaction, parent: str, written: int) -> None:
+    """The program wrote to a subagent: so it is at work in the session that started it, too."""
+    row = tx.find_session(parent)
+    details = None if row is None else tx.get_details(row.sid)
+    if row is None or details is None or details.agent is None or details.agent.time >= written:
+        return
+    agent = msgspec.structs.replace(details.agent, time=written)
+    tx.set_details(row.sid, msgspec.structs.replace(details, agent=agent))
+
+
+def tip_of(reader: Reader, place: Head) -> HeadRow:
+    """The place with its counters. A branch that is not there any more counts as the beginning."""
+    found = reader.find_branch(place.branch) if place.branch else None
+    return EMPTY if found is None else tip_at(reader, found.branch, place.position)
+
+
+def _shared(reader: Reader, one: HeadRow, other: HeadRow) -> int:
+    """How many messages two paths have in common."""
+    common = 0, NOWHERE
+    for mine, its in zip(path_of(reader, one), path_of(reader, other), strict=False):
+        if mine.branch != its.branch:
+            break
+        common = mine.branch, min(mine.last, its.last)
+        if mine.last != its.last:
+            break
+    return tip_at(reader, *common).messages
 
 
 def _is_answered(tx: Transaction, row: SessionRow) -> bool:

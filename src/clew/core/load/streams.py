@@ -12,7 +12,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.load.entries import is_plain_name, sealed, time_of
 from clew.core.log.ids import is_id
-from clew.core.log.rows import NOWHERE, Details, EventRow, SessionRow, UsageRow
+from clew.core.log.rows import NO_TIME, NOWHERE, Details, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import encode_json
 from clew.core.redact.incoming import Incoming
 from clew.core.streams.prices import Billing
@@ -31,8 +31,6 @@ from clew.errors import ClewError, InvalidError
 from clew.model.source import SourceEvent, SourceUsage
 
 # -- events
-
-NO_TIME: Final = -1
 
 
 def drafts_of(

@@ -15,6 +15,7 @@ from clew.core.log.records import Count, Digest, Integer, Position, StatusNumber
 from clew.model import EntryKind
 
 NOWHERE: Final = -1
+NO_TIME: Final = -1
 
 MESSAGE: Final = 0
 COMPACTION: Final = 1
@@ -158,6 +159,22 @@ class ForkOrigin(msgspec.Struct, frozen=True, gc=False):
     position: Position
 
 
+class AgentTip(msgspec.Struct, frozen=True, gc=False):
+    """Where the program that a session is loaded from stands, as its files last said."""
+
+    uid: str
+    """The branch; "": before the first entry."""
+    position: Position
+    messages: Count
+    """On the path to there,"""
+    left: Count
+    """and how many of them were there when the head of the session was moved away; all, if it was not."""
+    time: Time
+    """When the program wrote last; NO_TIME: its files do not say."""
+    turn: Literal["", "open", "ended"] = ""
+    """"": not known for sure."""
+
+
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a session that seldom changes."""
 
@@ -173,6 +190,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end that was set for it; NEVER: exempt from expiry."""
     idle: Count | None = None
     """Its own idle timeout, in microseconds."""
+    agent: AgentTip | None = None
+    """None: it was not loaded from another program."""
 
 
 NEVER: Final = -1

@@ -23,6 +23,7 @@ from clew.core.conversation.points import resolve, tip_at
 from clew.core.load.entries import state_of
 from clew.core.log.records import COPY, Count, Time, decoder
 from clew.errors import ConflictError, CorruptError, InvalidError, ReadOnlyError
+from clew.model import Head
 
 if TYPE_CHECKING:
     from clew.core.conversation.points import Point
@@ -73,7 +74,11 @@ def is_changed(session: Session) -> bool | None:
     here, or it was rewound. None: it did not come from one, or is a fork."""
     with session._engine.read() as reader:
         state = state_of(reader, session._access.sid)
-    return None if state is None else state.head != session.head
+        agent = reader.get_details(session._access.sid).agent
+    if state is None:
+        return None
+    there = state.head if agent is None else Head(agent.uid, agent.position)
+    return there != session.head
 
 
 # ── Copies that were written before ───────────────────────────────────────────────────────────────

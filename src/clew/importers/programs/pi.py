@@ -23,6 +23,7 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
+from clew.importers.reading import turns
 from clew.importers.reading.files import files_below, first_objects
 from clew.importers.reading.jsonlines import Line, Reached, read_lines
 from clew.importers.reading.recent import Recent, RecentState
@@ -100,6 +101,7 @@ def _follow(
         aliases=(own,),
         entries=tree.entries(lines),
         head=lambda: tree.head,
+        turn=lambda: tree.turn,
         workspace=plain_name(header.get("cwd")),
         created_at=when(header.get("timestamp")),
         metadata=without(header, _TOLD),
@@ -289,6 +291,7 @@ class PiTree:
         self._beside: list[SourceEvent] = []
         self.is_read = False
         """To the end of the lines."""
+        self.turn: turns.Told = None
         self._order: list[str | None] = [None]  # by the number of the line's record; the header is 0
         if state is None:
             began, copied = when(header.get("timestamp")), _birth_of_fork(path, header)
@@ -363,6 +366,8 @@ class PiTree:
     def entries(self, lines: Generator[Line, None, None]) -> Iterator[SourceEntry]:
         with closing(lines):
             for line in lines:
+                turn = turns.pi(line.record)
+                self.turn = self.turn if turn is None else turn
                 entry = None if line.record.get("type") == "session" else self._take(line)
                 if entry is not None:
                     self._beside = []

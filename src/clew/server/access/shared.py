@@ -189,6 +189,7 @@ class SharedSession(Session):
             expires_at=None,
             never_expires=False,
             idle_timeout=None,
+            agent_branch=None,
             **fixed,
         )
 

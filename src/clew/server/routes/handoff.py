@@ -49,7 +49,7 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     """
     session = call.session(id)
     place_of(session, call.point_of(session, query.at))  # 404: there is no such point
-    info, clew = session.info, _clew(call)
+    info, clew = session.info, clew_of(call)
     # Only the owner is told whether a file or a directory is there: a path of a session may be anything.
     is_owner = call.principal.kind == "owner"
     is_gone = is_owner and own_command(info) is not None and own_file(info) is None
@@ -68,7 +68,7 @@ def resume_command(call: Call, id: str, query: ResumeCommandQuery) -> ResumeView
     )
 
 
-def _clew(call: Call) -> str:
+def clew_of(call: Call) -> str:
     """What Clew is called by: with the store, unless it is the user's own, or the caller may not know it."""
     location = call.store.location
     is_told = call.principal.kind == "owner" and masked_addresses(location) == location

@@ -11,17 +11,20 @@ from typing import Final, Literal, TypeVar
 from clew.core.conversation import moves
 from clew.core.log.records import STARRED
 from clew.errors import InvalidError, InvalidQueryError
+from clew.exporters.programs.resume_command import resume_of
 from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
 from clew.server.access.principal import bound
 from clew.server.call import Answer, Call, head_tag
 from clew.server.problems import Problem
 from clew.server.routes.entries import check_batch
+from clew.server.routes.handoff import clew_of
 from clew.server.routes.sessions import described, discreet
 from clew.server.routing import Routes
 from clew.server.wire.entries import SummaryView
 from clew.server.wire.moves import (
     CompactBody,
     CompareQuery,
+    FollowBody,
     ForkBody,
     MovedView,
     MovePage,
@@ -64,6 +67,8 @@ def rewind(call: Call, id: str, body: RewindBody) -> Answer:
         point = call.point(session, body.to)
         assert point is not None
         return _moved(
+            call,
+            session,
             session.rewind(point, files=body.files, on_conflict=body.on_conflict, dry_run=body.dry_run),
             is_plan=body.dry_run,
         )
@@ -73,7 +78,20 @@ def rewind(call: Call, id: str, body: RewindBody) -> Answer:
         assert point is not None
         return inside.rewind(point, dry_run=body.dry_run)
 
-    return _moved(call.change(session, work), is_plan=body.dry_run)
+    return _moved(call, session, call.change(session, work), is_plan=body.dry_run)
+
+
+@routes.post("/sessions/{id}/follow", answer=MovedView)
+def follow(call: Call, id: str, body: FollowBody) -> Answer:
+    """Go to where the agent stands that the session was imported from.
+
+    For a session that was rewound here while its agent went on: `agent_branch` of a session says what is new
+    there. From then on the head moves with what the agent writes; undo goes back. 422 `invalid` if no agent's
+    file was read into the session.
+    """
+    session = call.session(id)
+    moved = call.change(session, lambda inside: inside.follow(dry_run=body.dry_run))
+    return _moved(call, session, moved, is_plan=body.dry_run)
 
 
 @routes.post("/sessions/{id}/undo", answer=MovedView, slow=True)
@@ -108,7 +126,7 @@ def _step(call: Call, id: str, what: Literal["undo", "redo"], body: StepBody) ->
         refuse_expectation(call)
         step = session.undo if what == "undo" else session.redo
         moved = step(root=body.root, dry_run=body.dry_run)
-    return _moved(moved, is_plan=body.dry_run)
+    return _moved(call, session, moved, is_plan=body.dry_run)
 
 
 def check_files(call: Call, *, is_plan: bool = False) -> None:
@@ -226,7 +244,8 @@ def replace(call: Call, id: str, body: ReplaceBody) -> Answer:
 @routes.post("/sessions/{id}/clear", answer=MovedView)
 def clear(call: Call, id: str) -> Answer:
     """Start over with an empty path. Undo brings the history back."""
-    return _moved(call.change(call.session(id), Session.clear))
+    session = call.session(id)
+    return _moved(call, session, call.change(session, Session.clear))
 
 
 # -- forks
@@ -328,8 +347,17 @@ def _marked(call: Call, id: str, work: Callable[[Session], Entry | None]) -> Ans
     return Answer(value=shown, etag=head_tag(head))
 
 
-def _moved(moved: Head, *, is_plan: bool = False) -> Answer:
+def _moved(call: Call, session: Session, moved: Head, *, is_plan: bool = False) -> Answer:
     head = Head(moved.branch, moved.position)
-    shown = MovedView(head=head, files=moved.files if isinstance(moved, Moved) else None)
+    info = session.info
+    branch = info.agent_branch
+    is_apart = branch is not None and branch.head != head
+    place = "start" if head.position < 0 else str(head)
+    shown = MovedView(
+        head=head,
+        files=moved.files if isinstance(moved, Moved) else None,
+        agent_branch=branch if is_apart else None,
+        resume=resume_of(info, is_changed=True, at=place, clew=clew_of(call)).command if is_apart else None,
+    )
     # The tag of a plan would be taken for that of the head by whoever sends it back.
     return Answer(value=shown, etag=None if is_plan else head_tag(head))

@@ -161,7 +161,8 @@ def get_session(call: Call, id: str, query: SessionUsageQuery) -> Answer:
     """
     session = call.session(id)
     if not query.usage or call.principal.kind == "share":
-        return described(call, session.info)
+        info = session.info
+        return Answer(value=listed(as_seen(call, info)), etag=session_tag(info))
     info = session.info
     [forks] = forks_of_all(call.store, call.principal, [info])
     return Answer(value=listed(as_seen(call, info), used_by(session, call.principal), forks))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from clew.model import Branch, Checkpoint, ForkPoint, Head, MoveInfo
+from clew.model import AgentBranch, Branch, Checkpoint, ForkPoint, Head, MoveInfo
 from clew.model.files import OnConflict, RestoreReport
 from clew.server.wire.entries import EntryMark, GivenMessage
 
@@ -24,6 +24,11 @@ class MovedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The mark that was written, if one was."""
     files: RestoreReport | None = None
     """What was done to files, if something was; of a dry run: what would be done."""
+    agent_branch: AgentBranch | None = None
+    """Where the agent stands that the session was imported from, if that is elsewhere: then only Clew's view
+    moves."""
+    resume: str | None = None
+    """Beside `agent_branch`: the command that continues from `head` in the agent."""
 
 
 class RewindBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +51,13 @@ class StepBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Only say where it would go, and what would be done to the files. Nothing is changed."""
     root: str | None = None
     """The directory of files that were restored with the move, if it has to be named."""
+
+
+class FollowBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to go to where the agent stands."""
+
+    dry_run: bool = False
+    """Only say where it would go. Nothing is changed."""
 
 
 class ForkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

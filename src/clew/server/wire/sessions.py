@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from clew.model import FamilyUsage, Json, SessionInfo, Status, StatusChange
+from clew.model import AgentState, FamilyUsage, Json, SessionInfo, Status, StatusChange
+from clew.model.agent_state import states_of
 from clew.server.process.settings import MOST_LISTED
 from clew.server.wire.streams import Money
 from clew.server.wire.times import Moment
@@ -31,9 +32,20 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     """Calls whose cost is not known: `cost` lacks them."""
 
 
+class StateFrom(msgspec.Struct, frozen=True):
+    """How a session stands with its agent, from a moment on."""
+
+    state: AgentState | None
+    """null: the files of the agent do not tell."""
+    since: datetime
+
+
 class ListedSession(SessionInfo, frozen=True, kw_only=True):
     """A session as it is listed."""
 
+    states: tuple[StateFrom, ...] | msgspec.UnsetType = msgspec.UNSET
+    """How it stands with its agent, from each of these moments on, if the agent writes nothing more: the last
+    that has come is the present state. Left out if the files of the agent tell nothing."""
     usage: Used | msgspec.UnsetType = msgspec.UNSET
     """With `usage=true`: what it and its subagents, at any depth, have used together."""
     subagents: int | msgspec.UnsetType = msgspec.UNSET
@@ -45,7 +57,10 @@ class ListedSession(SessionInfo, frozen=True, kw_only=True):
 
 def listed(info: SessionInfo, used: FamilyUsage | None = None, forks: int = 0) -> ListedSession:
     """A session as lists give it."""
-    found = ListedSession(**{name: getattr(info, name) for name in SessionInfo.__struct_fields__})
+    found = ListedSession(
+        **{name: getattr(info, name) for name in SessionInfo.__struct_fields__},
+        states=tuple(StateFrom(state, since) for state, since in states_of(info)) or msgspec.UNSET,
+    )
     if used is None:
         return found
     shown = Used(

@@ -183,6 +183,11 @@ def check_details(details: Details) -> None:
         check_time(details.expires, "expires")
     if details.idle is not None:
         check_number(details.idle, 1, _LONGEST, "idle")
+    if details.agent is not None:
+        check_number(details.agent.position, NOWHERE, MAX_POSITION, "the position of its agent")
+        check_time(details.agent.time, "the time at which its agent wrote")
+        if details.agent.uid:
+            check_uid(details.agent.uid, "the branch of its agent")
     if details.origin is not None:
         check_id(details.origin.session, "the session that it was forked from")
         check_number(details.origin.sid, 0, LARGEST, "the sid that it was forked from")

@@ -379,6 +379,7 @@ def _session(
         id=id,
         entries=transcript.entries(),
         head=transcript.head,
+        turn=transcript.turn,
         workspace=header.get("cwd") if isinstance(header.get("cwd"), str) else None,
         vendor="anthropic",
         created_at=when(header.get("timestamp")),

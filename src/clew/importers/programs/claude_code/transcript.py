@@ -17,6 +17,7 @@ from clew.core.messages.text import own_words, snippet
 from clew.importers.contract import NotFollowedError, SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.programs.claude_code.file_history import FileHistory, HistoryState
 from clew.importers.programs.claude_code.tree import Tree, TreeState
+from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.values import items, mapping, money, when
 from clew.model import Json
@@ -93,6 +94,8 @@ class Transcript:
         self.sides: dict[str, Side] = {}
         self.is_read = False
         """To the end of the lines."""
+        self._turn: turns.Told = None
+        """As the last of these lines tells that says something of it."""
         state = state or TranscriptState(
             TreeState(), HistoryState(), None, began, None, [], {}, {}, None, None, "", {}, None, None
         )
@@ -116,6 +119,9 @@ class Transcript:
 
     def head(self) -> str | None:
         return self._head
+
+    def turn(self) -> turns.Told:
+        return self._turn
 
     def events(self) -> Iterator[SourceEvent]:
         yield from self._waiting
@@ -186,6 +192,8 @@ class Transcript:
                 elif record.get("isSidechain") and not self._is_agent:
                     self._note_sidechain(line)
                 else:
+                    turn = turns.claude_code(record)
+                    self._turn = self._turn if turn is None else turn
                     entry = self._take(line, uuid, own)
                     if entry is not None:
                         if self._waiting:

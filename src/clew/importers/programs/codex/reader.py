@@ -143,6 +143,7 @@ def _session(path: Path, about: About, story: Rollout) -> SourceSession:
         id=about.id,
         entries=story.entries(),
         head=story.head,
+        turn=story.turn,
         title=_name_of(path, about.thread),
         workspace=about.workspace,
         vendor=about.vendor,

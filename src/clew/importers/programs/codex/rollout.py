@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.importers.contract import NotFollowedError, SourceEntry, SourceEvent, SourceUsage
+from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.values import when
 from clew.model import Json
@@ -171,6 +172,8 @@ class Rollout:
         """When the last entry was made: one that has no time has that."""
         self.is_read = False
         """To the end."""
+        self._turn: turns.Told = None
+        """As the last of these lines tells that says something of it."""
 
     def state(self) -> bytes | None:
         """For the place behind the last line; None: it is too large, or has a text that is no UTF-8."""
@@ -199,6 +202,9 @@ class Rollout:
     def head(self) -> str | None:
         return self._last or ""
 
+    def turn(self) -> turns.Told:
+        return self._turn
+
     def events(self) -> Iterator[SourceEvent]:
         yield from self._waiting
 
@@ -220,6 +226,8 @@ class Rollout:
     def _take(self, line: Line) -> SourceEntry | None:
         record = line.record
         kind, payload = record.get("type"), record.get("payload")
+        turn = turns.codex(kind, payload) if isinstance(payload, dict) else None
+        self._turn = self._turn if turn is None else turn
         if not isinstance(payload, dict):
             if isinstance(kind, str) and kind in ITEMS:
                 return self._item(line, record)

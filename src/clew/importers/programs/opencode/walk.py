@@ -16,6 +16,7 @@ from clew.importers.programs.opencode.messages import (
     usage_of,
 )
 from clew.importers.programs.opencode.stored import Stored
+from clew.importers.reading import turns
 from clew.importers.reading.values import (
     digest,
     mapping,
@@ -74,6 +75,7 @@ class Walk:
         self.end = self.head = None if known is None else known.end
         self.told: tuple[str | None, str | None] = (None, None)
         """Model and vendor, as messages tell them."""
+        self.turn: turns.Told = None
         self.model, self.vendor = _model_in(stored.info)
         if known is not None and known.model is not None:
             self.model, self.vendor = self.told = known.model, known.vendor or self.vendor
@@ -86,6 +88,7 @@ class Walk:
                 reverted = True
                 yield from self._before_revert(stored, parent)
             self._remember(stored)
+            self.turn = turns.opencode(stored.data, [part for _, part in stored.parts])
             if asks_for_summary(stored):
                 self._beside.append(_request(stored))
                 continue
@@ -206,6 +209,7 @@ def session_of(walk: Walk, info: dict[str, Json], origin: str | None) -> SourceS
         aliases=(info["id"],),
         entries=walk.entries(),
         head=lambda: walk.head,
+        turn=lambda: walk.turn,
         title=plain_name(info.get("title")),
         workspace=plain_name(info.get("directory")),
         created_at=when(mapping(info.get("time")).get("created")),
