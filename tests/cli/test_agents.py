@@ -8,8 +8,7 @@ import pytest
 
 import clew
 from clew.cli.commands.agents.resume import AGENTS as RESUMABLE
-from clew.importers import READERS
-from clew.importers.agent_names import OTHER_NAMES, agent_named
+from clew.importers import OTHER_NAMES, READERS, agent_named
 from clew.importers.hooks.agents import AGENTS
 from clew.server.mcp.install.clients import CLIENTS
 from tests.cli.processes import Clew

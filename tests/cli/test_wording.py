@@ -127,7 +127,7 @@ def test_the_test_above_can_fail() -> None:
 )
 def test_errors_say_what_to_type(story: Clew, args: list[str], says: str) -> None:
     (story.home / "copy.db").touch()
-    done = story(*args, code=1 if args[0] in ("backup", "import", "sweep") or args[1:] == ["-w", ""] else 2)
+    done = story(*args, code=1 if args[0] in ("backup", "sweep") or args[1:] == ["-w", ""] else 2)
     assert says in done.err
     assert not PYTHON.search(TYPED.sub("", done.err)), done.err
 

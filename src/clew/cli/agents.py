@@ -8,8 +8,7 @@ from typing import Any, Final
 import click
 
 import clew
-from clew.importers import READERS
-from clew.importers.agent_names import agent_named
+from clew.importers import READERS, agent_named
 
 
 class AgentName(click.Choice[str]):

@@ -92,7 +92,8 @@ class TestWhoseSessions:
         assert _ids(store.list(subagents=False)) == ["q/1", "p"]
         assert _ids(store.list()) == ["q/1", "p/1/1", "p/1", "p"]
         store.delete("p")
-        assert _ids(store.list(subagents=False)) == ["q/1", "p/1"]
+        store.create("p/2", metadata={"parent": "p"})
+        assert _ids(store.list(subagents=False)) == ["p/2", "q/1"]
 
     def test_sessions_that_name_each_other_as_parents_are_all_listed(self, store: Store) -> None:
         """A ring of parents hides no session from a list without subagents."""
@@ -417,6 +418,7 @@ class TestUsageInLists:
         store.create("c", metadata={"parent": "p"}).add_usage(cost=3)
         store.create("d", metadata={"parent": "c"}).add_usage(cost=4)
         store.delete("c")
+        store.restore_deleted("d")
         used = store.list(usage=True, subagents=False, project=None)
         assert _costs(used) == {"p": (7, 1), "d": (4, 0)}
         trash = store.list(deleted=True, usage=True)

@@ -67,8 +67,8 @@ def test_filters_choose_calls(agents: Clew) -> None:
     assert agents("usage", "--total", "--project", "shop").rows[0][1:] == by_project["shop"][1:]
     model = agents("usage", "--by", "day", "--model", "gpt-5-codex").rows
     assert sum(int(row[1]) for row in model) == int(by_agent["codex"][1])
-    assert agents("usage", "--agent", "nobody").out == ""
-    assert "no such model calls" in agents.on_terminal("usage", "--agent", "nobody").out
+    assert agents("usage", "--agent", "goose").out == ""
+    assert "no such model calls" in agents.on_terminal("usage", "--agent", "goose").out
 
 
 def test_subagents_count_for_their_session(agents: Clew) -> None:

@@ -12,7 +12,7 @@ from clew.cli.app import PARTLY, described
 from clew.cli.output import Output
 from clew.cli.text import clean, from_home, one_line
 from clew.errors import ClewError, InvalidError
-from clew.importers.agent_names import agent_named
+from clew.importers import agent_named
 from clew.importers.settings.backup import Change
 
 

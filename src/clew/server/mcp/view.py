@@ -15,8 +15,7 @@ from clew.core.conversation.sessions import normalised
 from clew.core.log.grants import Scope as GrantScope
 from clew.core.log.ids import is_id
 from clew.errors import CheckpointNotFoundError, InvalidError, SessionNotFoundError
-from clew.importers import READERS
-from clew.importers.agent_names import agent_named
+from clew.importers import READERS, agent_named
 from clew.model import SessionInfo, times
 from clew.server.access.principal import OWNER, Principal
 from clew.server.call import check_own_point

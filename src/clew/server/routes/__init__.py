@@ -10,7 +10,6 @@ from clew.server.routing import Route
 
 MODULES: Final = (
     "clew.server.routes.sessions",
-    "clew.server.routes.names",
     "clew.server.routes.entries",
     "clew.server.routes.moves",
     "clew.server.routes.checkpoints",

@@ -63,7 +63,6 @@ def usage_command(
         raise click.UsageError("--total is one line: leave out --by")
     out = Output(settings)
     with opened(settings) as store:
-        options["agent"] = agent_in(store, options["agent"])
         asked = _asked(store, id, options)
         by = by or (None if total else "model" if id else "day")
         whole = asked.sums(None)[None]
@@ -118,6 +117,8 @@ class Asked(NamedTuple):
 def _asked(store: clew.Store, id: str | None, options: dict[str, Any]) -> Asked:
     given = {name: value for name, value in options.items() if value is not None}
     if id is None:
+        if "agent" in given:
+            given["agent"] = agent_in(store, given["agent"])
         return Asked(store, {**given, "subagents": True})
     for name in ("agent", "project", "model"):
         if name in given:
