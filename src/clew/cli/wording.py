@@ -27,7 +27,10 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
         "--on-conflict keep leaves these files as they are, overwrite replaces them",
     ),
     (errors.LeaseHeldError, "wait until it is done, or fork the session"),
-    (errors.RootNotNamedError, "--root DIRECTORY says that you mean it; add --dry-run to look first"),
+    (
+        errors.RootNotNamedError,
+        "--root DIRECTORY says where (clew restore: --to); add --dry-run to look first",
+    ),
     (
         errors.RootRefusedError,
         "name a directory inside of it; clew snapshot and clew restore take it with --force",
