@@ -28,6 +28,7 @@ from clew.core.log.rows import (
     KIND_NAMES,
     MESSAGE,
     NEVER,
+    NO_TIME,
     NOWHERE,
     REMOVED,
     SUMMARY,
@@ -185,7 +186,8 @@ def check_details(details: Details) -> None:
         check_number(details.idle, 1, _LONGEST, "idle")
     if details.agent is not None:
         check_number(details.agent.position, NOWHERE, MAX_POSITION, "the position of its agent")
-        check_time(details.agent.time, "the time at which its agent wrote")
+        if details.agent.time != NO_TIME:
+            check_time(details.agent.time, "the time at which its agent wrote")
         if details.agent.uid:
             check_uid(details.agent.uid, "the branch of its agent")
     if details.origin is not None:
