@@ -22,7 +22,7 @@ from clew.cli.text import clean, count, one_line, size
 from clew.core.disk import make_directories
 from clew.core.messages.shell import quoted
 from clew.core.messages.text import escape_json
-from clew.exporters.names import file_stem, free_stem
+from clew.exporters.file import file_stem, free_stem
 from clew.model.transfer import ExportFormat, OnCopyConflict
 
 if TYPE_CHECKING:

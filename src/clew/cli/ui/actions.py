@@ -14,7 +14,7 @@ from clew.cli.app import Refused, described
 from clew.cli.text import clean, count, one_line, size
 from clew.cli.ui.dialogs import AskDialog, ExportChoice, ExportDialog, HelpDialog, TextDialog
 from clew.errors import ClewError
-from clew.exporters.names import file_stem
+from clew.exporters.file import file_stem
 from clew.exporters.programs.resume_command import resume_of
 
 if TYPE_CHECKING:

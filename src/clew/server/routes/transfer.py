@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from clew.errors import DiskFullError, InvalidError, InvalidQueryError, SessionNotFoundError
-from clew.exporters.names import file_stem
+from clew.exporters.file import file_stem
 from clew.importers import READERS
 from clew.model import Page, SessionInfo
 from clew.model.transfer import ImportReport
