@@ -5,7 +5,7 @@ import { defineConfig, type Plugin } from "vite";
 const SHIPPED = ["preact", "@preact/signals", "@preact/signals-core"];
 
 // What is loaded when it is first looked at, in one piece: charts, the tree, files, comparisons, dialogs.
-const LATER = /\/src\/(compare|usage|files\/(?!Plan)|branches\/(BranchPanel|BranchTree|lanes|family|ForkDialog)|handoff\/(?!Handoff)).*\.tsx?$/;
+const LATER = /\/src\/(compare|usage\/(?!days)|today\/(?!watching)|files|branches\/(BranchPanel|BranchTree|lanes|family|ForkDialog|MoveDialogs)|handoff\/(?!Handoff)).*\.tsx?$/;
 
 function licences(): Plugin {
   return {

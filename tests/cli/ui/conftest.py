@@ -30,6 +30,9 @@ def wait_for_nothing_but_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     busy machine. `Screen.settle` looks at what the screen waits for."""
     for module in (textual_app, textual_pilot):
         monkeypatch.setattr(module, "wait_for_idle", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(
+        textual_app.App, "NOTIFICATION_TIMEOUT", 3600
+    )  # what was said stays, however long a key takes
     monkeypatch.setattr(search, "PAUSE", 0.001)
 
 

@@ -8,7 +8,6 @@ import { Moves } from "../branches/Moves";
 import { Handoff } from "../handoff/Handoff";
 import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
-import { Today } from "../today/Today";
 import { Transcript } from "../transcript/Transcript";
 import { AmbiguousAddress } from "./Ambiguous";
 import { onKey, useCommands } from "./commands";
@@ -20,7 +19,9 @@ import { SignIn } from "./SignIn";
 import { current, cursor, isNarrow, showsPanel, showsSidebar, titled } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
+import "../today/watching"; // the title counts who waits, whatever is looked at
 
+const Today = lazy(() => import("../today/Today").then((found) => found.Today));
 const Compare = lazy(() => import("../compare/Compare").then((found) => found.Compare));
 const UsageView = lazy(() => import("../usage/UsageView").then((found) => found.UsageView));
 
