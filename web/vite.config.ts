@@ -4,8 +4,8 @@ import { defineConfig, type Plugin } from "vite";
 // What is shipped holds the code of these; their licences go along.
 const SHIPPED = ["preact", "@preact/signals", "@preact/signals-core"];
 
-// What is loaded when it is first looked at, in one piece: charts, the tree, files, comparisons, dialogs.
-const LATER = /\/src\/(compare|usage\/(?!days)|today\/(?!watching)|files|branches\/(BranchPanel|BranchTree|lanes|family|ForkDialog|MoveDialogs)|handoff\/(?!Handoff)).*\.tsx?$/;
+// What is loaded when it is first looked at, in one piece: charts, the tree, files, comparisons, dialogs, the first screen.
+const LATER = /\/src\/(compare|usage|today\/(?!watching)|app\/(SignIn|Ambiguous|KeyDialog)|parts\/read|sessions\/TagDialog|transcript\/(Raw|markdown)|files|branches\/(BranchPanel|BranchTree|lanes|family|ForkDialog|MoveDialogs|AgentNote)|handoff\/(?!Handoff)).*\.tsx?$/;
 
 function licences(): Plugin {
   return {

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { type ApiError, isShare, me, signedOutBecause, useShare } from "./api/client";
 import { App } from "./app/App";
 import { go } from "./app/router";
-import { signIn, whyRefused } from "./app/SignIn";
+import { signIn, whyRefused } from "./app/signing";
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/markup.css";

@@ -17,7 +17,7 @@ from tests.support.rows import each_row
 BUNDLE = Path(clew.server.page.__file__).parent / "bundle"
 WEB = Path(__file__).parents[3] / "web"
 MOST_AT_FIRST = 60_000
-MOST = 85_000
+MOST = 90_000
 """With what is loaded when it is first looked at: charts, the tree, files, comparisons, dialogs."""
 
 

@@ -4,7 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { me } from "../api/client";
 import { KeysIcon, LeaveIcon, PersonIcon } from "../parts/icons";
 import { run } from "./commands";
-import { signOut } from "./SignIn";
+import { signOut } from "./signing";
 
 export function AccountMenu(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);

@@ -9,18 +9,18 @@ import { Handoff } from "../handoff/Handoff";
 import { lazy } from "../parts/lazy";
 import { Sidebar } from "../sessions/Sidebar";
 import { Transcript } from "../transcript/Transcript";
-import { AmbiguousAddress } from "./Ambiguous";
 import { onKey, useCommands } from "./commands";
 import { KeySheet } from "./KeySheet";
 import { Palette } from "./Palette";
 import { Panel } from "./Panel";
 import { go, onLinkClick, place, to } from "./router";
-import { SignIn } from "./SignIn";
 import { current, cursor, isNarrow, showsPanel, showsSidebar, titled } from "./state";
 import { Toasts, told } from "./toast";
 import { TopBar } from "./TopBar";
 import "../today/watching"; // the title counts who waits, whatever is looked at
 
+const SignIn = lazy(() => import("./SignIn").then((found) => found.SignIn));
+const AmbiguousAddress = lazy(() => import("./Ambiguous").then((found) => found.AmbiguousAddress));
 const Today = lazy(() => import("../today/Today").then((found) => found.Today));
 const Compare = lazy(() => import("../compare/Compare").then((found) => found.Compare));
 const UsageView = lazy(() => import("../usage/UsageView").then((found) => found.UsageView));

@@ -1,9 +1,11 @@
 // All keys that can be used now, made of the commands.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { type Command, commands, useCommands } from "./commands";
-import { Dialog } from "./Dialog";
+import { lazy } from "../parts/lazy";
+import { type Command, useCommands } from "./commands";
 import "./keys.css";
+
+const KeyDialog = lazy(() => import("./KeyDialog").then((found) => found.KeyDialog));
 
 const ORDER = ["General", "Sessions", "Transcript", "Branches", "Files", "Usage", "Go on"];
 const NAMES: Record<string, string> = { Escape: "Esc", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", " ": "Space" };
@@ -39,31 +41,5 @@ export function grouped(all: readonly Command[]): [string, Command[]][] {
 export function KeySheet(): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
   useCommands(() => [{ id: "keys", title: "All keys", group: "General", keys: ["?"], run: () => setOpen(true) }]);
-  if (!isOpen) return null;
-  return (
-    <Dialog title="Keys" class="keysheet" onClose={() => setOpen(false)}>
-      <div class="keysheet-groups">
-        {grouped(commands.value.filter((one) => one.keys?.length)).map(([name, found]) => (
-          <section key={name}>
-            <h3>{name}</h3>
-            <dl>
-              {found.map((one) => (
-                <div key={one.id}>
-                  <dt>{one.title}</dt>
-                  <dd>
-                    {one.keys!.map((keys, index) => (
-                      <span key={keys}>
-                        {index > 0 && <small> or </small>}
-                        <Keys keys={keys} />
-                      </span>
-                    ))}
-                  </dd>
-                </div>
-              ))}
-            </dl>
-          </section>
-        ))}
-      </div>
-    </Dialog>
-  );
+  return isOpen ? <KeyDialog onClose={() => setOpen(false)} /> : null;
 }

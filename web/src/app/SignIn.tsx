@@ -1,28 +1,9 @@
-// Signing in and out; and what is seen where nobody is signed in, or a share has ended.
+// What is seen where nobody is signed in, or a share has ended.
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { type ApiError, get, isShare, me, post, root, signedOutBecause } from "../api/client";
-import type { Me } from "../api/types";
+import { type ApiError, isShare, root, signedOutBecause } from "../api/client";
+import { signIn, whyRefused } from "./signing";
 import "./bar.css";
-
-/** Learn who is signed in; with `once`, by the code that `clew serve` printed. */
-export async function signIn(given: { once?: string; token?: string } = {}): Promise<void> {
-  if (given.once !== undefined || given.token !== undefined) await post("/login", given);
-  me.value = await get<Me>("/me");
-  signedOutBecause.value = "";
-}
-
-export async function signOut(): Promise<void> {
-  await post("/logout").catch(() => undefined);
-  signedOutBecause.value = "";
-  me.value = null;
-}
-
-/** In one sentence: what the server says to programs beside it is of no use to who reads it here. */
-export function whyRefused({ status, message, next }: ApiError): string {
-  if (status !== 401) return [message, next].filter(Boolean).join(" ");
-  return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
-}
 
 export function SignIn(): JSX.Element {
   const [error, setError] = useState("");

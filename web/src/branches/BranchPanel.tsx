@@ -8,7 +8,7 @@ import { to } from "../app/router";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { plural } from "../parts/numbers";
-import { useSlowly } from "../parts/read";
+import { useSlowly } from "../parts/slowly";
 import "./branches.css";
 import { BranchTree } from "./BranchTree";
 import { Family } from "./family";

@@ -10,7 +10,7 @@ import { told, wordsOf } from "../app/toast";
 import { HowToAllow, Plan } from "../files/Plan";
 import { checkpointTitle } from "../parts/checkpoints";
 import { plural } from "../parts/numbers";
-import { AgentNote } from "./AgentBranch";
+import { AgentNote } from "./AgentNote";
 import { rewind, take } from "./moves";
 
 type Files = { plan: Restored | null; checkpoint: string } | { none: string };

@@ -6,7 +6,7 @@ import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current } from "../app/state";
 import { lazy } from "../parts/lazy";
-import { useSlowly } from "../parts/read";
+import { useSlowly } from "../parts/slowly";
 import { asked, forkHere, readHistory, rewindHere, step, toAgent, tried } from "./moves";
 
 const ForkDialog = lazy(() => import("./ForkDialog").then((found) => found.ForkDialog));

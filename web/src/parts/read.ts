@@ -1,5 +1,5 @@
 // Reads what a component shows, again when it asks for something else; what is not wanted any more is broken off.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, withQuery } from "../api/client";
 import type { Page } from "../api/types";
 
@@ -36,26 +36,6 @@ export function useReading<T>(name: string | null, read: (signal: AbortSignal) =
 /** Read a path of the API. With `again`, what was read stays until the new is there. */
 export function useRead<T>(path: string | null, query: Query = {}, again: readonly unknown[] = []): Read<T> {
   return useReading<T>(path && withQuery(path, query), (signal) => get<T>(path!, query, signal), again);
-}
-
-/** A value that follows another one, but not more often than once in a while: a session that runs changes all the time. */
-export function useSlowly<T>(value: T, wait = 1500): T {
-  const [slow, setSlow] = useState(value);
-  const latest = useRef(value);
-  const changedAt = useRef(-wait);
-  const waiting = useRef<number | undefined>(undefined);
-  latest.current = value;
-  useEffect(() => {
-    if (value === slow || waiting.current !== undefined) return;
-    const rest = changedAt.current + wait - performance.now();
-    waiting.current = window.setTimeout(() => {
-      waiting.current = undefined;
-      changedAt.current = performance.now();
-      setSlow(latest.current);
-    }, Math.max(0, rest));
-  }, [value, slow]);
-  useEffect(() => () => clearTimeout(waiting.current), []);
-  return slow;
 }
 
 /** Read a list page by page. */

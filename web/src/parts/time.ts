@@ -43,3 +43,16 @@ export function moment(when: string | Date): string {
 export function clock(when: string | Date): string {
   return CLOCK.format(new Date(when));
 }
+
+/** A day as 2026-11-01. */
+export const DAY_TEXT = /^\d{4}-\d\d-\d\d$/;
+
+/** The first moment of a day. */
+export function startOf(day: string): Date {
+  return new Date(`${day}T00:00:00`);
+}
+
+/** A filter of the address, as the server takes it: a day is that of this time zone, and not of UTC. */
+export function momentOf(text: string | null): string | null {
+  return text !== null && DAY_TEXT.test(text) ? startOf(text).toISOString() : text;
+}

@@ -8,6 +8,7 @@ import { entryId } from "../api/types";
 import { useCommands } from "../app/commands";
 import { go, place, to } from "../app/router";
 import { current, mayWrite, showsSidebar } from "../app/state";
+import { lazy } from "../parts/lazy";
 import { listed, renaming, star, type Target, tagging, trash, withTarget } from "./actions";
 import { FilterBar, MENUS, openMenu } from "./FilterBar";
 import { filters, isFiltered, NO_FILTER, setFilter, words } from "./filters";
@@ -17,9 +18,10 @@ import { SearchResults } from "./SearchResults";
 import { found, isSearching, search } from "./search";
 import { look, lookAtAll } from "./seen";
 import { SessionRow } from "./SessionRow";
-import { TagDialog } from "./TagDialog";
 import { VirtualList } from "./VirtualList";
 import "./sessions.css";
+
+const TagDialog = lazy(() => import("./TagDialog").then((found) => found.TagDialog));
 
 export function Sidebar(): JSX.Element {
   const isBusy = useLists() || isSearching.value;

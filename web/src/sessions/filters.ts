@@ -1,7 +1,7 @@
 // Which sessions are listed: all of it is in the address.
 import { computed } from "@preact/signals";
 import { type Changes, go, place, to } from "../app/router";
-import { momentOf as localMoment } from "../usage/days";
+import { momentOf as localMoment } from "../parts/time";
 import type { Row } from "./rows";
 
 export interface Filters {

@@ -6,12 +6,14 @@ import { to } from "../app/router";
 import { cursor } from "../app/state";
 import { told } from "../app/toast";
 import { agentMark } from "../parts/checkpoints";
+import { lazy } from "../parts/lazy";
 import { bytes } from "../parts/numbers";
 import { exact, moment } from "../parts/time";
 import { BlockView } from "./Blocks";
 import { Notes } from "./Notes";
-import { Raw } from "./Raw";
 import { voice, type Reading } from "./Reading";
+
+const Raw = lazy(() => import("./Raw").then((found) => found.Raw));
 
 const NAMES: Record<string, string> = { user: "User", assistant: "Assistant", tool: "Tool", system: "System", other: "Other" };
 

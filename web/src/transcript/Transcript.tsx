@@ -14,7 +14,6 @@ import { EntryMenu } from "./EntryMenu";
 import { Finder } from "./find";
 import { FindBar } from "./FindBar";
 import { Head } from "./Head";
-import { markdownOf } from "./markdown";
 import { positionOf } from "./path";
 import { onlyPrompts, Reading } from "./Reading";
 import { Row } from "./Row";
@@ -231,6 +230,8 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
     else toast("Choose an entry first: press j or k, or click on one.");
   };
   const take = (text: string, said: string) => copy(text).then(() => toast(said), told);
+  const takeMarkdown = (entries: readonly Entry[], said: string) =>
+    void import("./markdown").then(({ markdownOf }) => take(markdownOf(reading, entries), said), told);
   // Whoever goes from entry to entry is in the transcript from then on, wherever the focus was before.
   const walking = (go: () => unknown) => () => {
     const feed = document.getElementById("transcript");
@@ -254,12 +255,12 @@ function useTranscriptCommands(reading: Reading, finder: Finder, isFinding: { va
       group,
       run: withEntry((one) => void take(new URL(to.session(reading.id, { at: reading.at }, one.id), location.href).href, "The link is copied.")),
     },
-    { id: "copy-markdown", title: "Copy as Markdown", group, keys: ["Y"], run: withEntry((one) => void take(markdownOf(reading, [one]), "Copied as Markdown.")) },
+    { id: "copy-markdown", title: "Copy as Markdown", group, keys: ["Y"], run: withEntry((one) => takeMarkdown([one], "Copied as Markdown.")) },
     {
       id: "copy-turn",
       title: "Copy the turn as Markdown",
       group,
-      run: withEntry((one) => void reading.turnOf(one.position).then((turn) => take(markdownOf(reading, turn), "The turn is copied as Markdown."), told)),
+      run: withEntry((one) => void reading.turnOf(one.position).then((turn) => takeMarkdown(turn, "The turn is copied as Markdown."), told)),
     },
     { id: "hide-tools", title: "Show or hide tools", group, keys: ["T"], run: () => void (showsTools.value = !showsTools.value) },
     { id: "hide-thinking", title: "Show or hide thinking", group, keys: ["H"], run: () => void (showsThinking.value = !showsThinking.value) },

@@ -3,7 +3,8 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { UsageGroup, UsageTotals } from "../api/types";
 import { to } from "../app/router";
-import { later, monthOf, named, startOf, weekOf } from "./days";
+import { startOf } from "../parts/time";
+import { later, monthOf, named, weekOf } from "./days";
 import { added, line, type Measure, NOTHING, shown, size, text } from "./sums";
 
 interface Bar {

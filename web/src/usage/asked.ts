@@ -1,6 +1,7 @@
 // What the usage view is asked to show: all of it is in the address.
 import type { Changes } from "../app/router";
-import { dayOf, dayOfFilter, later, momentOf, zone } from "./days";
+import { momentOf } from "../parts/time";
+import { dayOf, dayOfFilter, later, zone } from "./days";
 import { MEASURES, type Measure } from "./sums";
 
 export const PERIODS = ["7", "30", "90", "all"] as const;

@@ -1,8 +1,8 @@
 // Days as 2026-11-01, in the time zone of this browser.
 
-export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+import { DAY_TEXT, startOf } from "../parts/time";
 
-const DAY = /^\d{4}-\d\d-\d\d$/;
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function two(number: number): string {
   return String(number).padStart(2, "0");
@@ -10,11 +10,6 @@ function two(number: number): string {
 
 export function dayOf(when: Date): string {
   return `${when.getFullYear()}-${two(when.getMonth() + 1)}-${two(when.getDate())}`;
-}
-
-/** Its first moment. */
-export function startOf(day: string): Date {
-  return new Date(`${day}T00:00:00`);
 }
 
 /** So many days later. By the calendar: a day may have 23 or 25 hours. */
@@ -33,15 +28,10 @@ export function monthOf(day: string): string {
   return `${day.slice(0, 8)}01`;
 }
 
-/** A filter of the address, as the server takes it: a day is that of this time zone, and not of UTC. */
-export function momentOf(text: string | null): string | null {
-  return text !== null && DAY.test(text) ? startOf(text).toISOString() : text;
-}
-
 /** The day of a filter: of a day, of a moment, or of how long ago (`7d`). Null: it is none of these. */
 export function dayOfFilter(text: string | null, now = new Date()): string | null {
   if (text === null) return null;
-  if (DAY.test(text)) return text;
+  if (DAY_TEXT.test(text)) return text;
   const ago = /^(\d+)([mhdw])$/.exec(text);
   const minutes = { m: 1, h: 60, d: 1440, w: 10080 };
   const found = ago

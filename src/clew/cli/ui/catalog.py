@@ -122,6 +122,11 @@ class Catalog:
         base = self.infos.get(base_of(info) or "")
         return base.id if base is not None and may_be_base(base, info) else None
 
+    def open_to(self, id: str) -> None:
+        """Show the line of a session that is folded into others."""
+        if id in self.infos:
+            self.opened.update(self._owners(id))
+
     def below(self, id: str) -> list[str]:
         """The subagents of a session and theirs, each after its parent."""
         return self._walk(id, lambda one: self.infos[one].parent is not None)

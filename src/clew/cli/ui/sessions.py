@@ -112,6 +112,8 @@ class SessionsScreen(MovesScreen):
 
     def _draw(self) -> None:
         wanted = self._select or self._selected()
+        if self._select is not None:
+            self.catalog.open_to(self._select)
         rows = self.catalog.rows()
         at = next((at for at, row in enumerate(rows) if row.info.id == wanted), None)
         if at is not None and self._select is not None:
