@@ -354,8 +354,7 @@ class Session:
     def append_nowait(
         self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
     ) -> None:
-        """Append some time soon, in the order of the calls. Later reads and writes through this store wait
-        for it; `store.flush()` waits until it is durable, and raises failures."""
+        """Append some time soon, in the order of the calls. `store.flush()` waits, and raises failures."""
         engine = self._scope.outside("Session.append_nowait()")
         work = self._appending(messages, key=key, strict=strict, at=at)
         if work is not None:
@@ -867,8 +866,8 @@ class Session:
     def add_event_nowait(
         self, type: str, data: Json = None, *, stream: str = "", id: str | None = None
     ) -> None:
-        """Keep an event some time soon, in the order of the calls. Later reads and writes through this store
-        wait for it; `store.flush()` waits until it is durable, and raises failures."""
+        """Keep an event some time soon, in the order of the calls. `events` and `count_events` wait for it;
+        `store.flush()` waits until it is durable, and raises failures."""
         from clew.core.streams import events
 
         engine = self._scope.outside("Session.add_event_nowait()")
@@ -908,6 +907,7 @@ class Session:
         start = check_after(after.cursor if isinstance(after, Event) else after)
         events.check_stream(stream)
         most = check_limit(limit, clip=MOST)
+        self._scope.wait_for_posted()
         with self._look() as (reader, _):
             return events.read(reader, self._sid, start, stream, most)
 
@@ -915,6 +915,7 @@ class Session:
         """How many events there were and are, without reading them."""
         from clew.core.streams import events
 
+        self._scope.wait_for_posted()
         with self._look() as (reader, _):
             return events.counts(reader, self._sid)
 

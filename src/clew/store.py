@@ -614,7 +614,6 @@ class Store:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,
         good until it returns. Others go on writing meanwhile."""
         engine = self._scope.outside("Store.read()", waits=False)
-        engine.catch_up()
         with engine.backend.read_snapshot() as reader:
             scope = TransactionScope(engine, reader, None)
             try:

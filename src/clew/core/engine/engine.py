@@ -61,6 +61,9 @@ class EngineLike(Protocol):
 
     def read(self) -> AbstractContextManager[Reader]: ...
 
+    def wait_for_posted(self) -> None:
+        """Wait until what was posted is committed, or has failed."""
+
     def redactor(self) -> Incoming | None:
         """What takes definite secrets out of all that callers store; None: it is stored as it is."""
 
@@ -90,7 +93,7 @@ class Engine:
         self._failures: list[BaseException] = []
         self._posting = threading.Lock()
         self._posted: Pending[Any] | None = None
-        """The last operation that `post` took, until a read has waited for it."""
+        """The last operation that `post` took, until somebody has waited for it."""
         self._staying: set[int] = set()
         """The threads in which a function of the caller runs while the storage is read from."""
         self.transacting: set[int] = set()
@@ -112,25 +115,20 @@ class Engine:
         return self.backend.capabilities
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        """Commit one operation, after all that was posted before it; durable when this returns."""
+        """Commit one operation; durable when this returns."""
         if self.transacting and threading.get_ident() in self.transacting:
             raise InvalidError(
                 "this write would wait for itself: inside transact() use the store that it gives you,"
                 " and for the session of a run transact(…, run=run)"
             )
-        if self._posted is not None:
-            self.catch_up()
         return self.committer.run(work)
 
     def read(self) -> AbstractContextManager[Reader]:
-        """What is stored now, with all that this engine has posted."""
-        if self._posted is not None:
-            self.catch_up()
         return self.backend.read()
 
-    def catch_up(self) -> None:
-        """Wait until what was posted is committed, or has failed: who posted it reads it back, and what is
-        written then comes behind it. Not where the writer may wait for this very thread."""
+    def wait_for_posted(self) -> None:
+        """Wait until what was posted is committed, or has failed, so that whoever posted it reads it back.
+        Return at once where the writer may wait for this very thread."""
         posted, thread = self._posted, threading.get_ident()
         if posted is None or thread in self.transacting or thread in self._staying:
             return
@@ -178,7 +176,7 @@ class Engine:
         work()
 
     def post(self, work: Callable[[Transaction], Any]) -> None:
-        """Commit one operation some time soon. Reads wait for it; `flush` also tells of failures."""
+        """Commit one operation some time soon; `flush` waits for it and tells of failures."""
         self.outside("Session.append_nowait()")
         pending = Pending(work, self._note_failures)
         with self._posting:  # in the order of the calls, so that the last one is the last to be committed

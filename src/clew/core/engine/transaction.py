@@ -81,6 +81,9 @@ class TransactionScope:
         assert self._reader is not None
         return nullcontext(self._reader)
 
+    def wait_for_posted(self) -> None:
+        """Nothing: a scope sees one moment, and posts nothing."""
+
     def prepare(self, work: Callable[[], object]) -> NoReturn:
         """Not here, while others wait: the transaction ends, and is run again when it is prepared."""
         self._writable()  # only what writes has to be prepared
