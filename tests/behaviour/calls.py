@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
+from clew.backends.contract import Transaction
+from clew.core.log.rows import NO_TIME, AgentTip
+from clew.core.runs.access import Access
 from clew.session import Session
 from clew.testing.backend.base import assistant, state, user
 
@@ -24,7 +29,13 @@ def furnish(s: Session) -> Session:
     s.add_alias(f"alias of {s.id}")
     with s.run() as run:
         run.checkpoint()
+    s._write(_owned, AgentTip(s.head.branch, 0, messages=1, left=1, time=NO_TIME))
     return s
+
+
+def _owned(tx: Transaction, access: Access, agent: AgentTip) -> None:
+    """As if the session was loaded from the file of an agent, which stands elsewhere."""
+    tx.set_details(access.sid, msgspec.structs.replace(tx.get_details(access.sid), agent=agent))
 
 
 def everything(session: Session) -> Any:
@@ -110,6 +121,7 @@ CONVERSATION: Final[dict[str, Use]] = {
     "delete_document": lambda s: s.delete_document("d"),
     "delete_var": lambda s: s.delete_var("v"),
     "fail": lambda s: s.fail("x"),
+    "follow": lambda s: s.follow(),
     "redo": lambda s: s.redo(),
     "replace": lambda s: s.replace([user("x")]),
     "rewind": lambda s: s.rewind(0),
