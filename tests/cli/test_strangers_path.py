@@ -54,11 +54,11 @@ def look_around(ui: Running) -> Iterator[tuple[str, str, str]]:
         screen = ui.wait_for(words, lambda shown: _NAMES.sub("NAME", f"$ {command}\n{shown}") == kept)
         return name, command, screen
 
-    yield seen("14-ui", "clew ui", "Fix the login bug")
+    yield seen("14-ui", "clew ui", "Fix the logi")
     ui.type("?")
     yield seen("15-ui-help", "clew ui, ?", "help")
     ui.type("\x1b")
-    ui.wait(lambda: "Fix the login bug" in ui.text)
+    ui.wait(lambda: "Fix the logi" in ui.text)
     ui.type("\r")
     yield seen("16-ui-session", "clew ui, Enter", "capital letters in their")
     ui.type("q")
