@@ -61,7 +61,7 @@ def test_a_snapshot_that_is_refused_makes_no_store(cli: Clew) -> None:
 ARGUMENTS = {
     "show": ["x"], "log": ["x"], "search": ["x"], "tail": ["x"], "export": ["x"],
     "copy": ["gone.db", "to.db"], "backup": ["b.db"],
-    "checkpoint": ["x", "y"], "rewind": ["x", "1"], "undo": ["x"], "redo": ["x"],
+    "checkpoint": ["x", "y"], "rewind": ["x", "1"], "undo": ["x"], "redo": ["x"], "follow": ["x"],
     "cat": ["x", "y"],
     "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
     "reopen": ["x"], "resume": ["x"], "rm": ["x"], "secrets": ["scan"], "trash": ["ls"],

@@ -65,7 +65,7 @@ PLANTS: Final = (
     Plant(
         "a fork at an earlier entry gets the checkpoints after it",
         "core/conversation/fork.py",
-        "copy_checkpoints(tx, base.sid, new_sid, tip)",
+        'copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)',
         "copy_checkpoints(tx, base.sid, new_sid, base.head)",
     ),
     Plant(

@@ -200,7 +200,7 @@ class Transcript:
         self, store: Store, id: str, *, whole: bool, redactor: Redactor | None, part: Part = ALL
     ) -> None:
         if whole and not part.is_all:
-            raise InvalidError("whole=True tells all branches: last, before and after choose from the path")
+            raise InvalidError("last, before and after choose from one path, and all branches were asked for")
         self._store = store
         self._part = part
         self.session: Session = store.get(id)

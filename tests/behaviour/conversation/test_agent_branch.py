@@ -20,6 +20,7 @@ def new(s: clew.Session) -> int:
 def test_what_an_agent_writes_after_a_rewind_here_is_counted_and_one_call_follows_it(
     store: clew.Store,
 ) -> None:
+    """From then on the head moves with the agent again."""
     store.load(written(range(8)))
     s = store.get(OWNED)
     assert new(s) == 0
@@ -41,6 +42,7 @@ def test_what_an_agent_writes_after_a_rewind_here_is_counted_and_one_call_follow
 
 
 def test_an_undo_of_the_rewind_follows_the_agent_again(store: clew.Store) -> None:
+    """Back where the agent stood, the head moves with it."""
     store.load(written(range(8)))
     s = store.get(OWNED)
     s.rewind(3)
@@ -52,6 +54,7 @@ def test_an_undo_of_the_rewind_follows_the_agent_again(store: clew.Store) -> Non
 
 
 def test_an_agent_that_rewinds_itself_is_ahead_by_what_it_wrote_behind_the_parting(store: clew.Store) -> None:
+    """What both have is not new."""
     store.load(written(range(8)))
     s = store.get(OWNED)
     s.rewind(5)
@@ -62,6 +65,7 @@ def test_an_agent_that_rewinds_itself_is_ahead_by_what_it_wrote_behind_the_parti
 
 
 def test_a_session_of_no_agent_has_no_branch_of_one_and_a_fork_neither(store: clew.Store) -> None:
+    """A fork is its own: no agent writes to it."""
     own = store.session("own")
     own.append({"role": "user", "content": "hi"})
     store.load(written(range(4)))
@@ -74,6 +78,7 @@ def test_a_session_of_no_agent_has_no_branch_of_one_and_a_fork_neither(store: cl
 
 
 def test_how_an_agent_stands_goes_by_its_last_record_and_by_the_clock(store: clew.Store) -> None:
+    """Working, waiting, idle or stale; nothing where its files do not say."""
     ran: list[tuple[SourceSession, dict[float, str | None]]] = [
         (written(range(3), turn="open"), {2.5: "working", 17: "stale", 300: "idle"}),
         (written(range(4), turn="ended"), {4: "waiting", 200: "waiting", 300: "idle", -60: "waiting"}),
@@ -97,6 +102,7 @@ def test_how_an_agent_stands_goes_by_its_last_record_and_by_the_clock(store: cle
 
 
 def test_the_words_of_a_subagent_are_work_of_its_parent_and_it_waits_for_nobody(store: clew.Store) -> None:
+    """The parent is at work as long as one of its subagents writes."""
     store.load(written(range(3), turn="open"))
     store.load(written([30, 31], id="codex:1/agent", turn="ended", parent=OWNED))
     assert store.get(OWNED).info.state(minute(32)) == "working"
@@ -104,6 +110,7 @@ def test_the_words_of_a_subagent_are_work_of_its_parent_and_it_waits_for_nobody(
 
 
 def test_files_without_times_tell_where_an_agent_stands_and_not_when(store: clew.Store) -> None:
+    """Then it has no state."""
     source = written(range(4))
     untimed = [msgspec.structs.replace(entry, at=None) for entry in source.entries]
     store.load(msgspec.structs.replace(source, entries=untimed))
@@ -114,6 +121,7 @@ def test_files_without_times_tell_where_an_agent_stands_and_not_when(store: clew
 
 
 def test_a_time_in_the_future_is_the_present(store: clew.Store) -> None:
+    """A clock that is ahead makes no agent work for hours."""
     store.load(written([50_000_000], turn="ended"))
     branch = store.get(OWNED).info.agent_branch
     assert branch is not None

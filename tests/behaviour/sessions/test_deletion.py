@@ -328,6 +328,7 @@ class TestDeletion:
         assert list(store.list(deleted=True)) == []
 
     def test_no_session_is_deleted_while_a_worker_holds_its_subagent(self, store: Store) -> None:
+        """P9: all of them go, or none."""
         store.create("p")
         worker = store.create("p/1", metadata={"parent": "p"})
         with worker.run(lease=30):
@@ -339,6 +340,7 @@ class TestDeletion:
         assert list(store.list()) == []
 
     def test_subagents_in_the_trash_whose_id_is_in_use_stay_there(self, store: Store) -> None:
+        """The parent comes back without them."""
         for id, parent in (("p", None), ("p/1", "p"), ("p/2", "p")):
             store.create(id, metadata={"parent": parent} if parent else None)
         store.delete("p")

@@ -74,9 +74,9 @@ def test_sweep_shows_and_asks_before_it_does_what_the_rules_say(story: Clew) -> 
     [row] = story("sweep", "--dry-run").rows
     assert ["trash", "login-bug"] == row[:2]
     assert "add --yes" in story("sweep", code=1).err
-    assert 2 == len(story("ls").lines)
+    assert 2 == len(story("ls", "--all").lines)
     story("sweep", "--yes")
-    assert 1 == len(story("ls").lines)
+    assert 1 == len(story("ls", "--all").lines)
 
 
 def test_sweep_goes_by_rules_that_are_given_once(story: Clew) -> None:

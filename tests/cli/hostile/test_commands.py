@@ -103,6 +103,7 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
                    [ID, f"filed{HOSTILE}", "--files", "--root", root, "--dry-run"]],
         "undo": [[ID, "--yes"], [missing]],
         "redo": [[ID, "--yes"], [missing]],
+        "follow": [[ID], [ID, "--dry-run"], [missing]],
         "fork": [[ID, f"fork{HOSTILE}"], [f"{ID}@{missing}"], [missing]],
         "snapshot": [[root], [missing], ["/"]],
         "files": [[], ["--json"], [ID, f"d{NAME}/f{NAME}"], [missing, missing], ["--root", missing]],

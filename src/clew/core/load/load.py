@@ -599,7 +599,9 @@ class Loading:
                 self._notice(tx, at)
             at.state = msgspec.structs.replace(at.state, head=place)
         self._set(tx, at, ending)
-        written = NO_TIME if self._written == NO_TIME else min(self._written, self._now)
+        written = self._written
+        if written > self._now:  # a clock that is ahead: what it says counts as now, and once
+            written = self._now if self._entries or self._changed or at.is_changed else NO_TIME
         if settle_agent(tx, row.sid, place, at.state, ending.turn, written):
             self._notice(tx, at)
         for checkpoint in ending.checkpoints:
@@ -631,8 +633,12 @@ class Loading:
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
         if signs:
             at.state = msgspec.structs.replace(state, settings={**state.settings, **signs})
-        # A load by an older version kept no title; that alone does not make the session a changed one.
-        if wanted.get("title") != state.title and (signs or self._entries or state.title is not None):
+        # A load by an older version kept no title; that alone does not make the session a changed one, and
+        # neither does a secret in the title that was not known then.
+        titles = {"title": wanted.get("title")} if wanted.get("title") != state.title else {}
+        if (signs or self._entries or state.title is not None) and self._unless_cleaned(
+            titles, {"title": state.title}
+        ):
             at.state = msgspec.structs.replace(at.state, title=wanted.get("title"))
 
     def _to_set(self, reader: Reader, row: SessionRow, state: State, ending: _Ending) -> _Settings:
