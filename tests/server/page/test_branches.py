@@ -203,7 +203,7 @@ def test_a_rewind_and_its_undo_are_told_of_once_each(server: Running, visit: Vis
     session.rewind(1)  # by somebody else, so the stream has told of the moves before
     toast(page, "The session went back by 2 entries.").wait_for()
     words = [one.split("\n")[0] for one in page.locator(".toast").all_inner_texts()]
-    assert words == ["Undone.", "The session went back by 2 entries."]
+    assert words == ["Undone. The session is at entry 3.", "The session went back by 2 entries."]
 
 
 def test_files_of_another_machine_are_told_of_by_directory_and_command(
