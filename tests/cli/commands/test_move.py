@@ -65,12 +65,12 @@ def test_a_rewind_of_a_session_that_an_agent_owns_says_what_moves_and_how_to_go_
         cli("undo", OWNED)
         shown = without_names(cli.on_terminal("rewind", OWNED, "3").out)
         assert "This moved Clew's view only; codex stands at NAME.7." in shown
-        assert f"clew resume {OWNED} continues from here in the agent" in shown
+        assert "clew resume 1 continues from here in the agent" in shown, "by its short id"
         assert "new on the agent's branch" not in cli.on_terminal("ls").out
         store.load(written(range(10)))
     for width, words in ((60, "2 new"), (80, "2 new"), (120, "2 new on the agent's branch")):
         assert words in cli.on_terminal("ls", width=width).out, width
-    assert f"2 new on the agent's branch: clew follow {OWNED}" in cli.on_terminal("undo", OWNED).out
+    assert "2 new on the agent's branch: clew follow 1" in cli.on_terminal("undo", OWNED).out
     cli("redo", OWNED)
     assert "would go from NAME.3 to NAME.9" in without_names(cli("follow", OWNED, "--dry-run").out)
     expected = "1 is with its agent again, at NAME.9: 10 messages, 6 more\n"

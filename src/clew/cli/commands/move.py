@@ -277,7 +277,9 @@ class _Step:
         if self._out.json:
             record = {"id": after.id, "head": after.head, "messages": after.messages, "files": files}
             record |= {"came_from": self._before.head, "move": verb, "of": taken}
-            self._out.record({**record, "agent_branch": after.agent_branch, "resume": self._resume(after)})
+            self._out.record(
+                {**record, "agent_branch": after.agent_branch, "resume": self._resume(after, after.id)}
+            )
         else:
             report = [] if files is None else list(report_lines(files))
             done = one_line(self._done(verb, taken, after))
@@ -306,21 +308,21 @@ class _Step:
         who = after.agent or "its agent"
         yield one_line(f"This moved Clew's view only; {who} stands at {self._places.name(branch.head)}.")
         if branch.new:
-            yield f"{new_words(after)}: {clew_command(self._settings, 'follow', after.id)}"
-        if (resume := self._resume(after)) is not None:
+            yield f"{new_words(after)}: {clew_command(self._settings, 'follow', self._shown)}"
+        if (resume := self._resume(after, self._shown)) is not None:
             yield one_line(f"{resume} continues from here in the agent")
 
-    def _resume(self, after: clew.SessionInfo) -> str | None:
+    def _resume(self, after: clew.SessionInfo, id: str) -> str | None:
         """The command that continues in the agent from where the session stands here; None: the agent stands
         there too, or no copy can be written for it."""
         branch = after.agent_branch
         if branch is None or branch.head == after.head or after.agent not in AGENTS:
             return None
-        return clew_command(self._settings, "resume", after.id)
+        return clew_command(self._settings, "resume", id)
 
     def _back(self, verb: Verb, files: RestoreReport | None) -> Iterator[str]:
         """How to take it back: always if files changed, else where it may not be known."""
-        back = clew_command(self._settings, "redo" if verb == "undo" else "undo", self._session.id)
+        back = clew_command(self._settings, "redo" if verb == "undo" else "undo", self._shown)
         kept = None if files is None else safety_line(files, back)
         if kept is not None:
             yield one_line(kept)
