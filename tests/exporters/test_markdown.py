@@ -285,7 +285,7 @@ def test_a_part_of_a_session_can_be_told(store: clew.Store) -> None:
     for options, expected in parts:
         page = store.export("x", "markdown", **options)
         assert "".join(found for found in "01234" if f"> word {found}" in page) == expected, options
-    with pytest.raises(InvalidError, match="whole"):
+    with pytest.raises(InvalidError, match="all branches"):
         store.export("x", "markdown", whole=True, last=1)
 
 
