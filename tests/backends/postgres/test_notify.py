@@ -96,7 +96,12 @@ def test_closing_ends_a_pause_and_the_threads(emptied_postgres: str) -> None:
     backend = PostgresBackend(emptied_postgres)
     write(backend)
     backend.pause(LONG)
-    waiting = threading.Thread(target=backend.pause, args=(LONG,))
+
+    def wait() -> None:
+        while not backend.database.is_closed:
+            backend.pause(LONG)  # the notice of that write may come late, and ends one
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
     until(lambda: backend._listener._is_taken)
     backend.close()
