@@ -100,16 +100,26 @@ def tell(console, directory):
     del thing
     signal.pause()
 
+def slowly(*args):
+    global late
+    started(*args)
+    if late:  # the timer is over before the hook that sets it
+        late = False
+        time.sleep(0.05)
+
+late, started = sys.argv.pop() == "late", signal.setitimer
+signal.setitimer = slowly
 story.tell = tell
 sys.exit(story.main())
 """
 
 
-def test_an_interrupt_while_python_cleans_up_ends_the_demo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["at once", "late"])
+def test_an_interrupt_while_python_cleans_up_ends_the_demo(tmp_path: Path, when: str) -> None:
     """Python drops an exception that is raised there, and says so on stderr."""
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", CLEANED_UP], check=False, env=env, capture_output=True, text=True
+        [sys.executable, "-c", CLEANED_UP, when], check=False, env=env, capture_output=True, text=True
     )
 
     assert (done.returncode, done.stderr) == (130, "")

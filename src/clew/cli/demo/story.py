@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from rich.console import Console
@@ -23,6 +24,9 @@ from clew.cli.views.graph import GLYPHS, START, Row, State, draw
 
 PAUSE = 0.012
 """Seconds before each line of the story, so that a person can follow: about a second in all."""
+
+SOON: Final = 0.001
+"""Seconds until an interrupt that Python dropped comes again."""
 
 COLOURS: Final = {"user": "bright_cyan", "assistant": "bright_green", "tool": "yellow"}
 LANES: Final[dict[State, str]] = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}
@@ -309,9 +313,19 @@ WIDTH: Final = 100
 def _later(dropped: sys.UnraisableHookArgs) -> None:
     """Python drops an interrupt that arrives while an object is cleaned up: let it come again soon after."""
     if dropped.exc_type is KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        signal.setitimer(signal.ITIMER_REAL, SOON)
     else:
         sys.__unraisablehook__(dropped)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Python drops what is raised in that hook, too: on a busy machine the timer may be over before it."""
+    while frame is not None:
+        if frame.f_code is _later.__code__:
+            signal.setitimer(signal.ITIMER_REAL, SOON)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def main() -> int:
@@ -320,7 +334,7 @@ def main() -> int:
     if isinstance(sys.stdout.encoding, str) and not sys.stdout.encoding.lower().startswith("utf"):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without lanes
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, _interrupt)
     sys.unraisablehook = _later
     try:
         with tempfile.TemporaryDirectory(prefix="clew-demo-") as directory:
