@@ -272,7 +272,7 @@ def test_an_object_of_other_bytes_is_damage(backend: PostgresBackend, bucket: st
     """P9: the checksum is compared with every read."""
     pack = add(backend, BIG, 1)
     store = from_url(bucket, client_options={"allow_http": True})
-    store.put(place_of(backend, BIG), b"x" + BIG[1:])
+    store.put(place_of(backend, BIG), bytes([BIG[0] ^ 1]) + BIG[1:])
     with backend.read() as reader, pytest.raises(CorruptError, match="checksum"):
         reader.get_pack(pack)
 
