@@ -277,11 +277,11 @@ class _Shown:
             yield turn
 
     def position(self, call: Usage) -> int | None:
-        """Of the entry that a call made, if it is on the page."""
+        """Return the position of the entry that a call made, if it is on the page."""
         return None if call.entry is None else self._positions.get(call.entry)
 
     def has(self, call: Usage) -> bool:
-        """Of a part: calls that made one of its entries, or none and were made in its time."""
+        """Report whether a call belongs here: it made an entry of this part, or none and fell in its time."""
         if self._part.is_all:
             return True
         if call.entry is not None or not self._times:

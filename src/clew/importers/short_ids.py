@@ -27,9 +27,9 @@ from clew.store import Store
 # -- what leads to sessions: their ids, what follows the colon in them, aliases
 
 LETTERS: Final = 8
-"""Of a long id, if no other begins like it."""
+"""Letters to show of a long id, if no other begins like it."""
 AGENT_LETTERS: Final = 4
-"""Of what follows the `/` in the id of a subagent."""
+"""Letters to show of what follows the `/` in the id of a subagent."""
 WHOLE: Final = 24
 """An id of so many letters or fewer that no program made is shown whole: a person may have chosen it."""
 SPOKEN: Final = {"/": "agent-", "#": "fork-"}
@@ -264,7 +264,7 @@ def short_ids(store: Store, ids: Iterable[str]) -> dict[str, str]:
 
 
 def short_id(store: Store, id: str) -> str:
-    """The same for one."""
+    """Return the short id of one session."""
     return short_ids(store, [id])[id]
 
 
@@ -279,7 +279,7 @@ def _short(keys: Keys, id: str) -> str:
 
 
 def _shown(id: str) -> tuple[str, bool]:
-    """What is shown of an id, and whether it is cut."""
+    """Return the part of an id to show, and whether it was cut."""
     program, _, own = id.partition(":")
     is_made = program in READERS
     name = own if own and (is_made or len(id) > WHOLE) else id

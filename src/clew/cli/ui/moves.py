@@ -45,7 +45,7 @@ def rewind_lines(session: clew.Session, name: str, tree: clew.Tree, place: clew.
 
 
 def view_lines(info: clew.SessionInfo, place: clew.Head) -> Iterator[Text]:
-    """Of a session that an agent owns: what moves, and what does not."""
+    """Say what a rewind moves, and what not, if an agent owns the session."""
     branch = info.agent_branch
     if branch is not None and branch.head != place:
         who = one_line(info.agent or "its agent")

@@ -176,7 +176,7 @@ class Loading:
         memories: Where the memories of sessions are kept between loads.
         guard: Called at the beginning of each transaction; what it raises ends the load.
         redactor: What takes definite secrets out of all that is brought; None: nothing does.
-        trial: Of a dry run of several sources, what those before would have brought.
+        trial: What the sources before this one would have brought, in a dry run of several.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Loading:
         self._memory = known or Memory()
         self._trial = trial or Trial()
         self._counts = PathCounts(self._trial, self.id, self._memory) if dry_run else None
-        """Of a dry run: messages on the path to each entry."""
+        """Messages on the path to each entry, counted in a dry run only."""
         self._is_new = self._row is None and self.id not in self._trial
         self.is_trashed = self._row is not None and self._row.deleted is not None
         """The session was deleted here: nothing is brought."""
@@ -548,7 +548,7 @@ class Loading:
             self._add_step(self._calls_step(calls, self._prices(calls, ending)), len(calls))
 
     def _try(self, counts: PathCounts, ending: _Ending) -> None:
-        """Of a dry run: where the session would stand."""
+        """Count, in a dry run, where the session would stand."""
         with self._engine.read() as reader:
             row = self._row
             if row is None or self._memory.state.head == head_of(reader, row.head):
@@ -644,9 +644,8 @@ class Loading:
     def _to_set(self, reader: Reader, row: SessionRow, state: State, ending: _Ending) -> _Settings:
         wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(reader, row)
-        if (
-            state.title is not None and present["title"] == state.title
-        ):  # the user gives no other one any more
+        # A title that is the source's own again was cleared by the user: later titles of the source count.
+        if state.title is not None and present["title"] == state.title:
             state = msgspec.structs.replace(state, settings=state.settings | signed({"title": state.title}))
         return _Settings(wanted, present, self._unless_cleaned(settled(state, wanted, present), present))
 

@@ -115,7 +115,7 @@ def delete_share(call: Call, id: str) -> Answer:
 
 
 def _address(call: Call) -> str:
-    """Of this server, as people reach it. The guard has checked the name by which it was asked for."""
+    """Return the address at which people reach this server. The guard has checked the name in the request."""
     settings = call.server.settings
     if settings.public_url is not None:
         return settings.public_url
