@@ -12,8 +12,6 @@ Here is what most programs need. All errors are in `clew.errors`, all values tha
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-__version__ = "0.1.0"
-
 if _TYPE_CHECKING:
     from clew import errors as errors
     from clew import model as model
@@ -63,6 +61,7 @@ if _TYPE_CHECKING:
     from clew.store import Store as Store
     from clew.store import copy as copy
     from clew.store import open as open
+    from clew.version import __version__ as __version__
 
 _NAMES = {
     "clew.aio": "AsyncRun AsyncSession AsyncStore copy_async open_async",
@@ -79,6 +78,7 @@ _NAMES = {
     "clew.run": "Run",
     "clew.session": "Session",
     "clew.store": "Store copy open",
+    "clew.version": "__version__",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = ("errors", "model")

@@ -12,7 +12,7 @@
     ├── NothingToUndoError
     ├── CorruptError              CorruptSessionError  CorruptEntryError  UnreadableEntryError
     │                             BranchMissingError
-    ├── VersionError              SchemaTooNewError
+    ├── VersionError              SchemaTooNewError  SchemaTooOldError
     ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
     │                             OutcomeUnknownError  QuotaExceededError  RestoreFailedError
     │                             AccessDeniedError
@@ -401,13 +401,33 @@ class SchemaTooNewError(VersionError):
 
     code = "schema_too_new"
 
-    def __init__(self, location: str, found: int, known: int) -> None:
+    def __init__(self, location: str, found: int, known: int, written_by: str = "") -> None:
+        by = f"Clew {ascii(written_by[:40])[1:-1]}" if written_by else "a newer Clew"
         super().__init__(
-            f"{location} has schema {found}; this version of Clew knows up to {known}: upgrade Clew"
+            f"{location} has format version {found}, written by {by}; this version of Clew knows up to"
+            f" {known}: upgrade Clew"
         )
         self.location = location
         self.found = found
         self.known = known
+        self.written_by = written_by
+        """The version of Clew that wrote it; empty: it does not say."""
+
+
+class SchemaTooOldError(VersionError):
+    """A checkout of Clew from before its first release wrote this store; nothing was changed. Export its
+    sessions with that checkout, and import them here."""
+
+    code = "schema_too_old"
+
+    def __init__(self, location: str, found: int) -> None:
+        super().__init__(
+            f"{location} has format version {found} as checkouts of Clew before 0.1.0 wrote it, which this"
+            " version cannot read; nothing was changed. With the checkout that wrote it, run"
+            " `clew export --all`; then run `clew import` here on what it wrote"
+        )
+        self.location = location
+        self.found = found
 
 
 class BackendError(ClewError):

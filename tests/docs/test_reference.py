@@ -161,9 +161,9 @@ def test_every_kind_of_record_is_described() -> None:
 def test_the_version_of_the_schema_is_right() -> None:
     values = {row[0]: row[1] for row in rows(section(REFERENCE / "sqlite-schema.md", "Identity and version"))}
     assert values["`PRAGMA application_id`"].startswith(f"`{APPLICATION_ID}`")
-    assert values["`PRAGMA user_version`"].startswith(f"`{len(MIGRATIONS)}`")
+    assert values["`PRAGMA user_version`"].startswith(f"`{max(MIGRATIONS)}`")
     changes = rows(section(REFERENCE / "sqlite-schema.md", "Changes"))
-    assert [str(number) for number in range(1, len(MIGRATIONS) + 1)] == [row[0] for row in changes]
+    assert [str(number) for number in MIGRATIONS] == [row[0] for row in changes]
 
 
 def test_the_glossary_is_in_order() -> None:

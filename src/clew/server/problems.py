@@ -65,6 +65,7 @@ NEXT: Final[dict[type[ClewError], str]] = {
     errors.NothingToUndoError: "GET …/moves lists what was done",
     errors.CorruptEntryError: "`damaged=skip` reads the other entries",
     errors.CorruptError: "GET /api/v1/doctor says what else is damaged; clew repair saves what can be read",
+    errors.SchemaTooOldError: "export it with the Clew that wrote it, then import it here",
     errors.VersionError: "upgrade Clew on the server",
     errors.OutcomeUnknownError: "repeat it with the same Idempotency-Key: it happens once",
     errors.StoreBusyError: "try again",

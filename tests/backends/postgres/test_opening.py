@@ -23,6 +23,7 @@ from clew.errors import (
     InvalidUrlError,
     ReadOnlyError,
     SchemaTooNewError,
+    SchemaTooOldError,
     StoreNotFoundError,
 )
 from clew.testing.backend.base import said, say
@@ -240,8 +241,8 @@ def one_migration_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monke
     """This process is a Clew of tomorrow, as far as making tables goes."""
     text = migrate._text
     with monkeypatch.context() as patch:
-        patch.setattr(migrate, "MIGRATIONS", (*MIGRATIONS, "0002_next.sql"))
-        patch.setattr(migrate, "_text", lambda name: NEXT_STEP if name == "0002_next.sql" else text(name))
+        patch.setattr(migrate, "MIGRATIONS", {**MIGRATIONS, 11: "0011_next.sql"})
+        patch.setattr(migrate, "_text", lambda name: NEXT_STEP if name == "0011_next.sql" else text(name))
         yield patch
 
 
@@ -260,14 +261,14 @@ def test_p21_a_store_of_today_is_brought_up_to_date_by_a_clew_of_tomorrow(
         with clew.open(postgres_place, partitions=partitions) as store:
             say(store.create("s"), "a")
     ((version, spread, name),) = admin.execute(meta).fetchall()
-    assert (version, spread) == (len(MIGRATIONS), partitions)
+    assert (version, spread) == (10, partitions)
     with pytest.raises(ReadOnlyError, match="older version"):
         clew.open(postgres_place, read_only=True)
 
     with clew.open(postgres_place) as store:
         assert said(store.get("s")) == ["a"]
 
-    assert admin.execute(meta).fetchall() == [(len(MIGRATIONS) + 1, partitions, name)]
+    assert admin.execute(meta).fetchall() == [(11, partitions, name)]
     assert admin.execute(f'SELECT colour FROM "{schema}".sessions'.encode()).fetchall() == [("blue",)]
     kind = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)"
     assert admin.execute(kind, (f'"{schema}".palette',)).fetchone() == (partitions > 0,)
@@ -276,11 +277,60 @@ def test_p21_a_store_of_today_is_brought_up_to_date_by_a_clew_of_tomorrow(
         clew.open(postgres_place)
 
 
+def test_p21_a_store_of_the_format_before_is_brought_to_today(
+    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """Its tables only lack which Clew made them."""
+    meta = f'"{schema_of(postgres_place)}".meta'
+    with clew.open(postgres_place) as store:
+        say(store.create("s"), "a")
+    admin.execute(f"ALTER TABLE {meta} DROP COLUMN clew".encode())
+    admin.execute(f"UPDATE {meta} SET version = 1".encode())
+
+    with clew.open(postgres_place) as store:
+        say(store.get("s"), "b")
+        assert said(store.get("s")) == ["a", "b"]
+
+    assert admin.execute(f"SELECT version, clew FROM {meta}".encode()).fetchall() == [(10, clew.__version__)]
+
+
+@pytest.mark.parametrize(
+    ("version", "change"),
+    [
+        (3, "SELECT 1"),
+        (1, 'ALTER TABLE "{s}".sessions RENAME COLUMN last_user_turn TO asked'),
+        (1, 'DROP INDEX "{s}".sessions_own'),
+    ],
+)
+def test_a_store_of_an_earlier_checkout_is_refused_with_what_to_do(
+    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]], version: int, change: str
+) -> None:
+    schema = schema_of(postgres_place)
+    clew.open(postgres_place).close()
+    admin.execute(f'UPDATE "{schema}".meta SET version = {version}'.encode())
+    admin.execute(change.replace("{s}", schema).encode())
+
+    for read_only in (False, True):
+        with pytest.raises(SchemaTooOldError, match=f"version {version} .*clew export --all.*clew import"):
+            clew.open(postgres_place, read_only=read_only)
+
+
+def test_a_newer_store_says_which_clew_wrote_it(
+    postgres_place: str, admin: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    schema = schema_of(postgres_place)
+    clew.open(postgres_place).close()
+    admin.execute(f"UPDATE \"{schema}\".meta SET version = 11, clew = '7.8.9'".encode())
+
+    with pytest.raises(SchemaTooNewError, match=r"Clew 7\.8\.9.*upgrade Clew"):
+        clew.open(postgres_place)
+
+
 def test_every_migration_is_a_file() -> None:
     from importlib import resources
 
     folder = resources.files("clew.backends.postgres").joinpath("migrations")
-    assert sorted(file.name for file in folder.iterdir()) == sorted(MIGRATIONS)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(MIGRATIONS.values())
 
 
 def test_a_forked_child_has_connections_of_its_own(postgres_place: str) -> None:

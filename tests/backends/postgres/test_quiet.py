@@ -176,7 +176,7 @@ def test_a_broken_connection_is_nothing_for_the_screen(emptied_postgres: str) ->
 
 
 def test_the_statements_are_those_of_the_newest_tables() -> None:
-    assert len(MIGRATIONS) == VERSION
+    assert max(MIGRATIONS) == VERSION
 
 
 def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the_store(
@@ -213,7 +213,8 @@ def test_p21_a_migration_waits_for_the_transactions_that_are_under_way(
     schema = Schema(postgres_place.rpartition("=")[2])
     with clew.open(postgres_place) as store:
         say(store.session("s"), "before")
-        monkeypatch.setattr(migrate, "MIGRATIONS", (*MIGRATIONS, MIGRATIONS[-1]))
+        monkeypatch.setattr(migrate, "MIGRATIONS", {**MIGRATIONS, 11: "0011_next.sql"})
+        monkeypatch.setattr(migrate, "_text", lambda _: "")
         monkeypatch.setattr(migrate, "_filled", lambda *_: "SELECT 1")
 
         def bring_up_to_date() -> None:

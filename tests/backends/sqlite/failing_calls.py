@@ -6,8 +6,10 @@ strace is attached to it before it does anything.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,6 +29,8 @@ from tests.support.children import Child, ProcessFailed, forked
 from tests.support.effort import spread
 from tests.support.waiting import until
 
+WRITTEN_BEFORE = Path(__file__).parents[1] / "versions"
+"""Stores that checkouts from before the first release wrote."""
 Tell = Callable[[Any], None]
 Program = Callable[..., None]
 QUICK, MOST = 3, 9
@@ -239,10 +243,13 @@ def _finish_migration(path: str) -> list[Any]:
 
 
 def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict[str, Any]:
-    """Kill a migration at its Nth call: from nothing to a store, or from a store to one with a step more."""
+    """Kill a migration at its Nth call: from nothing to a store, from a store that a checkout wrote
+    before the first release, or from a store of today to one with a step more."""
     path = Path(directory, "store", "a.db")
     path.parent.mkdir()
-    if kind == "step":
+    if kind == "0.1-dev":
+        path.write_bytes(gzip.decompress((WRITTEN_BEFORE / f"{kind}.db.gz").read_bytes()))
+    elif kind == "step":
         forked(_small_store, str(path))
         plan_step(Path(directory))
     else:
@@ -260,6 +267,40 @@ def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict
         if (then := forked(_finish_migration, str(path))) != new:
             wrong[str(number)] = f"cannot be finished: {then}"
     return {"wrong": wrong, "old": states[0], "new": states[1]}
+
+
+def migrate_logs(tell: Tell, path: str) -> None:
+    clew.open(f"jsonl:///{path}").close()
+
+
+def _finish_logs(path: str) -> list[Any]:
+    with clew.open(f"jsonl:///{path}") as store:
+        said_in = {info.id: texts(store.get(info.id)) for info in store.list()}
+        return [said_in, store.verify().problems, Path(path, "clew.json").read_text()]
+
+
+def kill_migrations_of_logs(directory: str, kind: str, syscall: str) -> dict[str, str]:
+    """Kill the opening of a JSONL store of an earlier format at each call; what was wrong after which."""
+    path = Path(directory, "store")
+
+    def put_back() -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(WRITTEN_BEFORE / kind, path)
+
+    put_back()
+    total = count_calls(migrate_logs, str(path), syscall, f"{directory}/trace")
+    whole = forked(_finish_logs, str(path))
+    wrong = {} if total else {"0": "no such call is made"}
+    for number in spread(range(1, total + 1), MOST, quick=QUICK):
+        put_back()
+        fault = f"inject={syscall}:signal=KILL:when={number}"
+        with traced(
+            migrate_logs, str(path), "-o", "/dev/null", "-e", f"trace={syscall}", "-e", fault
+        ) as child:
+            child.hear_all()
+        if (then := forked(_finish_logs, str(path))) != whole:
+            wrong[str(number)] = f"cannot be finished: {then}"
+    return wrong
 
 
 def _small_store(path: str) -> None:

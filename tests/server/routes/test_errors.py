@@ -38,7 +38,7 @@ KINDS = {
     423: "LeaseHeldError",
     500: (
         "CorruptError CorruptSessionError BranchMissingError CorruptEntryError UnreadableEntryError "
-        "VersionError SchemaTooNewError BackendError AccessDeniedError OutcomeUnknownError "
+        "VersionError SchemaTooNewError SchemaTooOldError BackendError AccessDeniedError OutcomeUnknownError "
         "SnapshotFailedError RestoreFailedError"
     ),
     501: "UnsupportedError",

@@ -21,6 +21,7 @@ from clew.backends.jsonl.lock import SnapshotLock, StoreLock
 from clew.backends.jsonl.lock_watch import LockWatch
 from clew.backends.jsonl.log_file import UnreadableLogError, remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
+from clew.backends.jsonl.versions import refuse_unknown_lines
 from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.sqlite.backend import check_level
 from clew.backends.sqlite.connection import Level, patiently, refuse_newer, reraise
@@ -117,6 +118,7 @@ class JsonlBackend(Backend):
 
     def _open_for_writing(self) -> None:
         with speaking(self.location):
+            refuse_unknown_lines(self.layout)
             self.layout.prepare()
             self.store_lock.acquire(self._timeout)
             try:

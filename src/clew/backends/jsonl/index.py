@@ -28,9 +28,9 @@ from clew.backends.jsonl.log_file import tell
 from clew.backends.jsonl.recover import catch_up, is_behind
 from clew.backends.sqlite.backend import Connections
 from clew.backends.sqlite.connection import BESIDE, open_reader, open_writer, patiently
-from clew.backends.sqlite.schema import MIGRATIONS, check_writable
+from clew.backends.sqlite.schema import check_writable, newest
 from clew.backends.sqlite.sql import BEGIN_WRITING, COMMIT, EMPTY_LOG
-from clew.errors import ClewError, CorruptError, CorruptSessionError, InvalidUrlError, SchemaTooNewError
+from clew.errors import ClewError, CorruptError, CorruptSessionError, InvalidUrlError, VersionError
 
 UNREAD: Final = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 """What SQLite says when the disk does not give a page."""
@@ -39,7 +39,7 @@ TRIES: Final = 20
 _WRONG: Final = (
     apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError,
 )  # fmt: skip
-BROKEN: Final = (*_WRONG, CorruptError, InvalidUrlError, SchemaTooNewError)
+BROKEN: Final = (*_WRONG, CorruptError, InvalidUrlError, VersionError)
 """When it is opened."""
 NONSENSE: Final = (
     *_WRONG, msgspec.MsgspecError, ValueError, TypeError, LookupError, ArithmeticError, StopIteration,
@@ -298,11 +298,11 @@ def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     if layout.index.exists() and is_sound(layout):
         try:
             connection = open_reader(layout.index, timeout)
-            check_writable(connection, len(MIGRATIONS), str(layout.index), sql.INDEX)
+            check_writable(connection, newest(), str(layout.index), sql.INDEX)
             if connection.execute(sql.INDEX_VERSION).get == sql.VERSION and not is_behind(connection, layout):
                 return connection, layout.index
             connection.close()
-        except (apsw.Error, CorruptError, InvalidUrlError):
+        except (apsw.Error, CorruptError, InvalidUrlError, VersionError):
             pass  # a cache: another one will do
     return _elsewhere(layout, timeout)
 

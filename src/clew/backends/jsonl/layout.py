@@ -13,8 +13,9 @@ from blake3 import blake3
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.disk import Directory, File, NotOursError, StrangeFileError
-from clew.core.log.jsonl import FORMAT
-from clew.errors import CorruptError, InvalidUrlError, ReadOnlyError, SchemaTooNewError
+from clew.core.log.jsonl import FORMAT, refuse_format
+from clew.errors import CorruptError, InvalidUrlError, ReadOnlyError
+from clew.version import __version__
 
 # -- names of files
 # From the id of a session to the name of its file: safe on every disk, never the same for two; and which
@@ -91,6 +92,8 @@ class About(msgspec.Struct, frozen=True):
 
     clew: str
     format: int
+    written_by: str = ""
+    """The version of Clew that gave the store this format."""
 
 
 class Layout:
@@ -110,6 +113,8 @@ class Layout:
         self.lock = self.locks.file("store.lock")
         self.snapshot_lock = self.locks.file("snapshot.lock")
         self._store_log = self.top.file(STORE_LOG)
+        self.format: int | None = None
+        """That of the store, when it was last looked at."""
         self._known: tuple[int, int] | None = None
 
     @property
@@ -167,7 +172,8 @@ class Layout:
         return str(StrangeFileError(file, found.st_mode, "a file"))
 
     def prepare(self) -> None:
-        """Make what is missing. Refuses a directory that holds something else, before anything is written."""
+        """Make what is missing, and say that the format is that of today. Refuses a directory that holds
+        something else, before anything is written."""
         is_there = self.check()
         if not is_there:
             disk.make_root(self.root)
@@ -175,8 +181,8 @@ class Layout:
         for directory in self._inner:
             if not disk.exists(self.top.file(directory.path.name)):
                 disk.make_directory(directory, self.top)
-        if not is_there:
-            about = About("jsonl", FORMAT)
+        if self.format != FORMAT:
+            about = About("jsonl", FORMAT, __version__)
             try:
                 disk.write_whole(self.about, msgspec.json.encode(about) + b"\n")
             except FileNotFoundError:
@@ -213,8 +219,8 @@ class Layout:
             raise CorruptError(
                 f"{self.about} cannot be read ({exc}); the logs do not need it: remove it"
             ) from exc
-        if found.format > FORMAT:
-            raise SchemaTooNewError(str(self.root), found.format, FORMAT)
+        refuse_format(str(self.root), found.format, found.written_by)
+        self.format = found.format
         return True
 
     def _read_about(self) -> bytes:

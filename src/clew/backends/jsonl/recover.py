@@ -81,7 +81,7 @@ from clew.backends.sqlite.sql import (
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
 from clew.core.log.rows import EMPTY, BranchRow, ForkOrigin, HeadRow, SessionRow
-from clew.errors import CorruptError, CorruptSessionError, ReadOnlyError, SchemaTooNewError
+from clew.errors import CorruptError, CorruptSessionError, ReadOnlyError, SchemaTooOldError, VersionError
 
 # -- after damage: a session whose own lines are bad is put together from what is left of its log
 # Its entries know all that a head needs. So a bad line of another kind costs what it said, and not the
@@ -289,12 +289,12 @@ def _opened(offset: int, raw: bytes, *, is_ended: bool) -> tuple[bytes, bool, by
 
 
 def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> None:
-    line = jsonl.decode(text)
-    if isinstance(line, jsonl.LogLine) and line.format > jsonl.FORMAT:
-        newer = SchemaTooNewError(name, line.format, jsonl.FORMAT)
+    try:
+        line = _decoded(replay, name, text)
+    except VersionError as error:
         if name == STORE_LOG:
-            raise newer
-        raise UnreadableLogError(name, OSError(str(newer)))
+            raise
+        raise UnreadableLogError(name, OSError(str(error))) from error
     if line is not None:
         last = offset + len(raw.removesuffix(b"\r")) - 1
         body_at = last - len(line.body) if isinstance(line, jsonl.EntryLine) else 0
@@ -304,6 +304,19 @@ def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> N
             raise jsonl.BadLineError(f"it holds a number that is too large: {exc}") from exc
         except CorruptError as exc:
             raise jsonl.BadLineError(str(exc)) from exc
+
+
+def _decoded(replay: Replay, name: str, text: bytes) -> jsonl.AnyLine | None:
+    """What a line says. VersionError: a version of Clew wrote it whose lines this one cannot read."""
+    try:
+        line = jsonl.decode(text)
+    except jsonl.OtherVersionError as exc:
+        if replay.format != jsonl.FIRST_FORMAT:
+            raise  # no version writes it into a log of this format
+        raise SchemaTooOldError(name, replay.format) from exc
+    if isinstance(line, jsonl.LogLine):
+        jsonl.refuse_format(name, line.format, line.clew)
+    return line
 
 
 def _after(row: LogRow, replay: Replay, offset: int, raw: bytes, end: int) -> LogRow:

@@ -63,6 +63,8 @@ class Replay:
         self.ahead: tuple[int, int] | None = None
         """(branch, position) of the last entry, if no line behind it says where its session stands."""
         self.id = self.mark = ""
+        self.format = 0
+        """Of the log, if its first line was read; else 0."""
         self.session_gone = False
         self.sid = 0
         """Of the session whose log this is."""
@@ -97,7 +99,7 @@ class Replay:
         other = self._execute(OTHER_LOG, (line.sid, self._log)).fetchone() if line.sid else None
         if other is not None:
             raise TwinError(other[0])
-        self.sid, self.id, self.mark = line.sid, line.id, line.mark
+        self.sid, self.id, self.mark, self.format = line.sid, line.id, line.mark, line.format
         self._raise("sessions", line.sid)
 
     def _session(self, line: jsonl.SessionLine) -> None:

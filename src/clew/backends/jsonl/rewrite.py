@@ -62,7 +62,7 @@ def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -
     """Session, branches with their entries, and what lies beside them."""
     reader = _reader(connection, layout)
     session = reader.get_session(row.sid)
-    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, row.sid, session.id if session else "", new_mark()))
+    yield jsonl.encode(jsonl.first_line(row.sid, session.id if session else "", new_mark()))
     if session is not None:
         yield jsonl.encode(jsonl.SessionLine(session))
         yield jsonl.encode(jsonl.DetailsLine(row.sid, reader.get_details(row.sid)))
@@ -75,7 +75,7 @@ def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -
 def lines_of_store(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
     """The numbers, what belongs to no session, and where the packs are."""
     reader = _reader(connection, layout)
-    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, mark=new_mark()))
+    yield jsonl.encode(jsonl.first_line(mark=new_mark()))
     yield jsonl.encode(numbers_line(connection))
     yield from _branches(connection, reader, row.log)
     for sid, kind, name, value in connection.execute(HOMELESS_RECORDS):
@@ -304,7 +304,7 @@ def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
     handle = disk.open_for_appending(file)
     try:
         if is_new:
-            first = jsonl.LogLine(jsonl.FORMAT, mark=new_mark())
+            first = jsonl.first_line(mark=new_mark())
             disk.write(handle, jsonl.finish(jsonl.encode(first), is_last=False))
         disk.write(handle, jsonl.finish(text, is_last=True))
         disk.sync(handle)

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS damage (
   log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
 ) STRICT, WITHOUT ROWID;
 """
-INDEX: Final = Known({1: "54fefa91ad622fa46a2c9bb2b2b1571c"}, SCHEMA)
+INDEX: Final = Known({1: "54fefa91ad622fa46a2c9bb2b2b1571c", 10: "2b4a9dd279831ce2cb8c5b15def6ac3c"}, SCHEMA)
 TABLES: Final = 4
 TABLES_THERE: Final = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table'"

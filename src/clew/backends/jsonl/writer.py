@@ -154,7 +154,7 @@ class LogBatch:
         self._connection.execute(ADD_LOG, (name, sid))
         row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NAME, (name,)))
         append = self._appends[row.log] = LogAppend(row, is_new=True)
-        append.add(jsonl.LogLine(jsonl.FORMAT, sid, id, new_mark()))
+        append.add(jsonl.first_line(sid, id, new_mark()))
         return append
 
     def _append(self, log: int) -> LogAppend:

@@ -8,13 +8,22 @@ do the same without us: a superuser, and the role that opens the store.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from typing import Final
 
 from clew.backends.postgres import sql
 from clew.backends.postgres.connection import ServerConnection, Statement
 from clew.backends.postgres.rows import lock_key
-from clew.errors import BackendError, InvalidUrlError, ReadOnlyError, SchemaTooNewError, StoreNotFoundError
+from clew.errors import (
+    BackendError,
+    InvalidUrlError,
+    ReadOnlyError,
+    SchemaTooNewError,
+    SchemaTooOldError,
+    StoreNotFoundError,
+)
+from clew.version import __version__
 
 OUR_VALUES: Final = ("store = (gen_random_uuid())::text", "bucket = (updated >> 26)")
 """Values that the server computes for columns."""
@@ -56,7 +65,9 @@ def refuse_planted(
 
 # ── Make the tables of a store, or bring older ones up to date: forward only, in one transaction ───
 
-MIGRATIONS: Final = ("0001_schema.sql",)
+MIGRATIONS: Final[Mapping[int, str]] = {1: "0001_schema.sql", 10: "0010_about.sql"}
+"""By the version that each leads to, in order. No version from 2 to 9 is ever given: checkouts before 0.1
+used them for other tables."""
 PATIENCE: Final = 600.0
 """Seconds for a migration, and for the migrations of other processes before it."""
 TABLES: Final = {
@@ -76,7 +87,7 @@ def ensure_schema(
     """Have the tables of this version, even if other processes make them at the same moment."""
     refuse_planted(connection, schema, ["meta", *TABLES], location)
     found = _version(connection, schema, location)
-    if found == len(MIGRATIONS):
+    if found == _newest():
         return
     if read_only and not found:
         raise StoreNotFoundError(location)
@@ -98,10 +109,17 @@ def _version(connection: ServerConnection, schema: sql.Schema, location: str) ->
     ((exists,),) = connection.ask(sql.STORE_EXISTS, (schema.name,))
     if not exists:
         return 0
-    ((version,),) = connection.ask(schema[sql.STORE_VERSION], ())
-    if version > len(MIGRATIONS):
-        raise SchemaTooNewError(location, version, len(MIGRATIONS))
+    ((version, written_by),) = connection.ask(schema[sql.STORE_VERSION], ())
+    if version > _newest():
+        raise SchemaTooNewError(location, version, _newest(), written_by)
+    ((is_released,),) = connection.ask(sql.IS_RELEASED, (schema.name,))
+    if version not in MIGRATIONS or not is_released:
+        raise SchemaTooOldError(location, version)
     return int(version)
+
+
+def _newest() -> int:
+    return max(MIGRATIONS)
 
 
 def _migrate(connection: ServerConnection, schema: sql.Schema, location: str, partitions: int) -> None:
@@ -121,16 +139,17 @@ def _migrate(connection: ServerConnection, schema: sql.Schema, location: str, pa
             ((exists,),) = connection.ask(sql.SCHEMA_EXISTS, (schema.name,))
             if not exists:  # IF NOT EXISTS would still need the right to create it
                 connection.run([(schema[sql.CREATE_SCHEMA], ())])
-        for name in MIGRATIONS[version:]:
-            connection.execute(_filled(schema, _text(name), partitions).encode())
+        for number, name in MIGRATIONS.items():
+            if number > version:
+                connection.execute(_filled(schema, _text(name), partitions).encode())
         if version > 0:
-            connection.run([(schema[sql.SET_VERSION], (len(MIGRATIONS),))])
+            connection.run([(schema[sql.SET_VERSION], (_newest(), __version__))])
         else:
             connection.run(
                 [
                     *_parts(schema, partitions),
                     *_room(schema, partitions),
-                    (schema[sql.ADD_META], (len(MIGRATIONS), partitions)),
+                    (schema[sql.ADD_META], (_newest(), partitions, __version__)),
                 ]
             )
 

@@ -123,9 +123,9 @@ class WriteScope:
 def _refuse_newer(database: Database) -> None:
     """SchemaTooNewError if a newer Clew has migrated the tables since this process has opened them."""
     with ReadScope(database) as reader:
-        ((version,),) = reader.ask(sql.STORE_VERSION)
+        ((version, written_by),) = reader.ask(sql.STORE_VERSION)
     if version > sql.VERSION:
-        raise SchemaTooNewError(database.location, version, sql.VERSION)
+        raise SchemaTooNewError(database.location, version, sql.VERSION, written_by)
 
 
 # -- read

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clew.core.messages.search_text import TextQuery
     from clew.core.messages.words import Query, Term
 
-VERSION: Final = 1
+VERSION: Final = 10
 """The version of the tables that these statements are for."""
 
 
@@ -608,7 +608,17 @@ STORE_SIZE: Final = (
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
     " WHERE relnamespace = to_regnamespace($1)::oid AND relkind IN ('r', 'm')"
 )
-STORE_VERSION: Final = "SELECT version FROM {s}.meta"
+# Of a store of another version it is not known whether it has the column.
+STORE_VERSION: Final = "SELECT version, coalesce(to_jsonb(meta.*) ->> 'clew', '') FROM {s}.meta"
+# The tables of checkouts before 0.1 lack the column, or the index.
+IS_RELEASED: Final = (
+    "SELECT count(*) > 0 FROM pg_catalog.pg_attribute"
+    " JOIN pg_catalog.pg_class AS held ON held.oid = attrelid"
+    " JOIN pg_catalog.pg_class AS own ON own.relnamespace = held.relnamespace"
+    " JOIN pg_catalog.pg_namespace ON pg_namespace.oid = held.relnamespace"
+    " WHERE nspname = $1 AND held.relname = 'sessions' AND attname = 'last_user_turn'"
+    " AND own.relname = 'sessions_own'"
+)
 STORE_PARTITIONS: Final = "SELECT partitions FROM {s}.meta"
 STORE_ID: Final = "SELECT store FROM {s}.meta"
 HORIZON: Final = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
@@ -638,9 +648,9 @@ MAY_CREATE: Final = (
     " has_database_privilege(current_database(), 'CREATE'))"
 )
 CREATE_SCHEMA: Final = "CREATE SCHEMA {s}"
-ADD_META: Final = "INSERT INTO {s}.meta (version, partitions) VALUES ($1, $2)"
+ADD_META: Final = "INSERT INTO {s}.meta (version, partitions, clew) VALUES ($1, $2, $3)"
 LOCK_META: Final = "LOCK TABLE {s}.meta IN ACCESS EXCLUSIVE MODE"
-SET_VERSION: Final = "UPDATE {s}.meta SET version = $1"
+SET_VERSION: Final = "UPDATE {s}.meta SET version = $1, clew = $2"
 
 
 def create_partition(table: str, number: int, partitions: int) -> str:

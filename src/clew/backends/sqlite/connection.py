@@ -29,6 +29,9 @@ from clew.backends.sqlite.schema import (
     check_writable,
     defend,
     migration,
+    newest,
+    steps,
+    written_by,
 )
 from clew.core.disk import create_file, is_in_public, make_directories, name_of_kind, sync_directory
 from clew.errors import (
@@ -41,8 +44,10 @@ from clew.errors import (
     InvalidUrlError,
     ReadOnlyError,
     SchemaTooNewError,
+    SchemaTooOldError,
     StoreBusyError,
 )
+from clew.version import __version__
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """How the names of the files end that SQLite keeps beside a database."""
@@ -210,7 +215,7 @@ def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) 
                 f"{path} cannot promise durability {level!r}: journal mode {mode}, synchronous {found};"
                 " is it on a network file system?"
             )
-        if version < len(MIGRATIONS):
+        if version < newest():
             patiently(lambda: _migrate(connection, path, known), str(path), timeout)
     except BaseException:
         connection.close(True)
@@ -285,9 +290,11 @@ def _check_version(
         version = int(connection.execute(sql.VERSION).get)
         owner = int(connection.execute(sql.OWNER).get)
         tables = connection.execute(sql.SCHEMA_SIZE).get
-        if owner == sql.APPLICATION_ID and 0 < version <= len(MIGRATIONS):
+        if owner == sql.APPLICATION_ID and version in MIGRATIONS:
             check = check_writable if writing else check_readable
             check(connection, version, str(path), known)
+        if owner == sql.APPLICATION_ID and version > newest():
+            raise SchemaTooNewError(str(path), version, newest(), written_by(connection))
     except apsw.NotADBError as exc:
         raise InvalidUrlError(f"{path} is not a Clew store: it is not an SQLite database") from exc
     finally:
@@ -299,10 +306,10 @@ def _check_version(
         if owner or version or tables:
             raise InvalidUrlError(f"{path} is not a Clew store: it is a database of another program")
         return 0
-    if version > len(MIGRATIONS):
-        raise SchemaTooNewError(str(path), version, len(MIGRATIONS))
     if version < 1:
         raise CorruptError(f"{path}: the version of its schema is lost, it says {version}")
+    if version not in MIGRATIONS:
+        raise SchemaTooOldError(str(path), version)
     return version
 
 
@@ -310,8 +317,8 @@ def refuse_newer(connection: apsw.Connection, location: str) -> None:
     """At the beginning of every transaction that writes: a newer Clew may have migrated the store since
     this process has opened it."""
     found = connection.execute(sql.VERSION).get
-    if found > len(MIGRATIONS):
-        raise SchemaTooNewError(location, found, len(MIGRATIONS))
+    if found > newest():
+        raise SchemaTooNewError(location, found, newest(), written_by(connection))
 
 
 def _migrate(connection: apsw.Connection, path: Path, known: Known) -> None:
@@ -319,10 +326,12 @@ def _migrate(connection: apsw.Connection, path: Path, known: Known) -> None:
     connection.execute(sql.BEGIN_WRITING)
     try:
         version = _check_version(connection, path, known)  # another process may have been faster
-        for name in MIGRATIONS[version:]:
+        for name in steps(version):
             connection.execute(migration(name))
+        connection.execute(sql.FORGET_WRITTEN_BY)
+        connection.execute(sql.SET_WRITTEN_BY, (__version__,))
         connection.execute(sql.SET_OWNER)
-        connection.execute(sql.set_version(len(MIGRATIONS)))
+        connection.execute(sql.set_version(newest()))
         connection.execute(sql.COMMIT)
     except BaseException:
         if connection.in_transaction:  # SQLite ends it by itself when the disk fails

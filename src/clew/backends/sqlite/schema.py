@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from clew.backends.damage import nameless, stray, unknown_kinds
 from clew.backends.sqlite import sql
-from clew.errors import CorruptError
+from clew.errors import CorruptError, SchemaTooOldError
 
 # ── Whether a database is whole ───────────────────────────────────────────────────────────────────
 # Whether the database file is sound: SQLite looks at every page, and holds each index against its table.
@@ -79,8 +79,9 @@ def strays(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
 # runs whenever something is written. So a store is only written if its schema is Clew's to the letter, and
 # only read if what is read are tables.
 
-MIGRATIONS: Final = ("0001_schema.sql",)
-"""Applied in order. A released one is never changed: the next change of the schema is the next file."""
+MIGRATIONS: Final[Mapping[int, str]] = {1: "0001_schema.sql", 10: "0010_about.sql"}
+"""By the version that each leads to, in order. A released one is never changed: the next change of the schema
+is the next file. No version from 2 to 9 is ever given: checkouts before 0.1 used them for other schemas."""
 STEPS: Final = 500_000
 """Instructions of SQLite after which Python looks for a signal such as Ctrl-C: some milliseconds."""
 LONGEST_SQL: Final = 1_000_000
@@ -98,7 +99,26 @@ class Known(NamedTuple):
     """Statements that make what it has beside the tables of a store."""
 
 
-STORE: Final = Known({1: "5d1c7b4a67a6411c7ba08a7853a58d91"})
+STORE: Final = Known({1: "5d1c7b4a67a6411c7ba08a7853a58d91", 10: "53bddbeee8a9f57278a285b7f6f96a6e"})
+UNRELEASED: Final = frozenset(
+    {
+        "a32921745cb4eee44ef358fa9e0a1daa",
+        "dc31ed0687d7fdcfb579bd78afb9efa8",
+        "274cd4643fe7fb5f7a7f06cc8d47a7c7",
+        "59429368bd3fe7c7319e8623dde43cad",
+    }
+)
+"""Fingerprints of the other schemas that called themselves version 1, in checkouts before 0.1."""
+
+
+def newest() -> int:
+    """The version of the schema that this Clew makes."""
+    return max(MIGRATIONS)
+
+
+def steps(version: int) -> list[str]:
+    """The migrations that a database of this version lacks."""
+    return [name for number, name in MIGRATIONS.items() if number > version]
 
 
 class ForeignSchemaError(CorruptError):
@@ -126,6 +146,7 @@ def check_writable(connection: apsw.Connection, version: int, location: str, kno
     rows = _rows(connection, location)
     if fingerprint(rows) == known.fingerprints.get(version):
         return
+    _refuse_unreleased(rows, version, location)
     expected = {row[1]: row for row in expected_rows(version, known)}
     for row in rows:
         if expected.pop(row[1], None) != row and row[3] not in sql.GUESTS:
@@ -140,6 +161,7 @@ def check_readable(connection: apsw.Connection, version: int, location: str, kno
     rows = _rows(connection, location)
     if fingerprint(rows) == known.fingerprints.get(version):
         return
+    _refuse_unreleased(rows, version, location)
     kinds = {name.lower(): kind for name, kind in connection.execute(sql.FOUND_TABLES)}
     computed = {name.lower() for (name,) in connection.execute(sql.COMPUTED)}
     wrong = {name for name, kind in kinds.items() if kind == "virtual"}
@@ -153,6 +175,25 @@ def check_readable(connection: apsw.Connection, version: int, location: str, kno
             f"{location}: {name!r} in it is not a table as Clew makes it, and reading it may run code"
             " of its author; nothing of it is read"
         )
+
+
+def _refuse_unreleased(rows: Rows, version: int, location: str) -> None:
+    if fingerprint([row for row in rows if row[3] not in sql.GUESTS]) in UNRELEASED:
+        raise SchemaTooOldError(location, version)
+
+
+def written_by(connection: apsw.Connection) -> str:
+    """Which Clew made the schema, of a database whose version is not known; empty: it does not say.
+    Nothing of it is believed: what is read must be a table, and must not compute what it says."""
+    kinds = dict(connection.execute(sql.FOUND_TABLES))
+    computed = {name for (name,) in connection.execute(sql.COMPUTED)}
+    if kinds.get("about") != "table" or "about" in computed:
+        return ""
+    try:
+        said = connection.execute(sql.WRITTEN_BY).get
+    except (apsw.SQLError, UnicodeDecodeError):
+        return ""
+    return said if isinstance(said, str) else ""
 
 
 def _rows(connection: apsw.Connection, location: str) -> Rows:
@@ -170,8 +211,9 @@ def expected_rows(version: int, known: Known = STORE) -> Rows:
     """What Clew makes."""
     connection = apsw.Connection(":memory:")
     try:
-        for name in MIGRATIONS[:version]:
-            connection.execute(migration(name))
+        for number, name in MIGRATIONS.items():
+            if number <= version:
+                connection.execute(migration(name))
         connection.execute(known.beside)
         return list(connection.execute(sql.SCHEMA))
     finally:

@@ -63,6 +63,11 @@ VERSION: Final = "PRAGMA user_version"
 SET_OWNER: Final = f"PRAGMA application_id = {APPLICATION_ID}"
 
 
+WRITTEN_BY: Final = "SELECT clew FROM about LIMIT 1"
+FORGET_WRITTEN_BY: Final = "DELETE FROM about"
+SET_WRITTEN_BY: Final = "INSERT INTO about (clew) VALUES (?)"
+
+
 def set_version(version: int) -> str:
     return f"PRAGMA user_version = {version:d}"
 

@@ -9,6 +9,7 @@ is known before it is known which line comes last.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -16,27 +17,52 @@ from msgspec import Raw, Struct
 from xxhash import xxh3_64_hexdigest
 
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
+from clew.errors import SchemaTooNewError, SchemaTooOldError
+from clew.version import __version__
 
-FORMAT: Final = 1
-"""The version of the format. A reader refuses a newer one; new kinds and fields do not change it."""
+FORMAT: Final = 10
+"""The version of the format. A reader refuses a newer one. A new kind of line does not change it. A new
+field, or another name for one, does: a line with a field that is not known is damaged."""
+FIRST_FORMAT: Final = 1
+"""Written before this one, with the same lines. Checkouts before 0.1 wrote it too, some with other names of
+fields; numbers 2 to 9 were never used."""
+FORMATS: Final = (FIRST_FORMAT, FORMAT)
+"""That can be read."""
+OLD_NAMES: Final = {"cut": "view_start", "asked": "last_user_turn", "titled": "has_title"}
+"""What the first checkouts called fields of rows and entries."""
 
 _HEAD: Final = len(b'{"x":"0123456789abcdef",')
 _END: Final = len(b'"end":0,')
 BOM: Final = b"\xef\xbb\xbf"
 
 
-class Line(Struct, frozen=True, tag_field="kind", gc=False):
+class Line(Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True, gc=False):
     """What all lines have in common. `kind` says which line it is."""
 
 
-class LogLine(Line, frozen=True, tag="log", omit_defaults=True):
-    """The first line of a file."""
+class LogLine(Line, frozen=True, tag="log", forbid_unknown_fields=False, omit_defaults=True):
+    """The first line of a file. Newer ones may have more fields: what counts is the format."""
 
     format: int
     sid: int = 0
     id: str = ""
     mark: str = ""
     """Random, and new each time the whole file is written: a log with the same mark has only grown."""
+    clew: str = ""
+    """The version of Clew that began the file."""
+
+
+def first_line(sid: int = 0, id: str = "", mark: str = "") -> LogLine:
+    """The line that a file begins with."""
+    return LogLine(FORMAT, sid, id, mark, __version__)
+
+
+def refuse_format(place: str, format: int, written_by: str) -> None:
+    """SchemaTooNewError, SchemaTooOldError: this version cannot read what is written in a format."""
+    if format > FORMAT:
+        raise SchemaTooNewError(place, format, FORMAT, written_by)
+    if format not in FORMATS:
+        raise SchemaTooOldError(place, format)
 
 
 class SessionLine(Line, frozen=True, tag="session"):
@@ -192,6 +218,10 @@ class WrongLineError(BadLineError):
     """A line whose bytes are what was written, and which says what no version writes."""
 
 
+class OtherVersionError(WrongLineError):
+    """A line whose bytes are what was written, with fields that this version does not write."""
+
+
 def encode(line: AnyLine) -> bytes:
     """The text of a line from its kind on, without the frame that `finish` puts around it."""
     text = _encode(line)
@@ -241,11 +271,34 @@ def decode(text: bytes) -> AnyLine | None:
         return line
     except msgspec.ValidationError as exc:
         kind = _kind_of(text)
-        if kind in KINDS:
-            raise WrongLineError(f"malformed {kind!r} line: {exc}") from exc
-        return None
+        if kind not in KINDS:
+            return None
+        if kind in _WITH_OLD_NAMES and (renamed := _with_new_names(text)) != text:
+            return decode(renamed)
+        wrong = OtherVersionError if _ABOUT_FIELDS.search(str(exc)) else WrongLineError
+        raise wrong(f"malformed {kind!r} line: {exc}") from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise WrongLineError(f"it is not valid JSON: {exc}") from exc
+
+
+_ABOUT_FIELDS: Final = re.compile("missing required field|contains unknown field")
+_WITH_OLD_NAMES: Final = ("session", "head", "entry")
+
+
+def _with_new_names(text: bytes) -> bytes:
+    """A line that the first checkouts wrote, with the names of today. Its last field stays as it is."""
+
+    def renamed(value: Raw, *within: str) -> Raw:
+        fields = {OLD_NAMES.get(name, name): field for name, field in _decode_kind(value).items()}
+        for number, name in enumerate(within, 1):
+            if bytes(fields.get(name, Raw(b"")))[:1] == b"{":
+                fields[name] = renamed(fields[name], *within[number:])
+        return Raw(_encode(fields))
+
+    try:
+        return bytes(renamed(Raw(b"{" + text), "row", "head"))[1:]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return text
 
 
 def _kind_of(text: bytes) -> str:

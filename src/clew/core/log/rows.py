@@ -49,7 +49,7 @@ REDACTED: Final = 4
 ALL_FLAGS: Final = REPLACED | NOT_HUMAN | REDACTED
 
 
-class HeadRow(msgspec.Struct, frozen=True, gc=False):
+class HeadRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A place on a path, with its counters: all that the next entry needs to know of those before it.
 
     The counters make every question about a path arithmetic: a rewind reads one entry and knows
@@ -105,7 +105,7 @@ class EntryRow(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class BranchRow(msgspec.Struct, frozen=True, gc=False):
+class BranchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A branch. It continues the entry (parent, fork), or starts at the root (0, -1)."""
 
     branch: Count
@@ -117,7 +117,7 @@ class BranchRow(msgspec.Struct, frozen=True, gc=False):
     fork: Position
 
 
-class SessionRow(msgspec.Struct, frozen=True, gc=False):
+class SessionRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The part of a session that changes with every append: kept small."""
 
     sid: Count
@@ -208,7 +208,7 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
-class UsageRow(msgspec.Struct, frozen=True, gc=False):
+class UsageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One model call, and the sums over all calls of the session up to it (`all_…`).
 
     Money is in millionths of a millionth. Numbers count from 1 in each session.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -155,7 +156,7 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
     session = excerpt.session
     numbers = {branch.uid: number for number, branch in enumerate(excerpt.branches, 1)}
     local = {branch.number: numbers[branch.uid] for branch in excerpt.branches}
-    yield jsonl.LogLine(jsonl.FORMAT, SELF, session.row.id)
+    yield jsonl.first_line(SELF, session.row.id)
     yield jsonl.SessionLine(_row(session, numbers))
     yield jsonl.DetailsLine(SELF, _details(session.details, numbers))
     notes = {name: note_in(value) for kind, name, value in excerpt.beside if kind == "annotation"}
@@ -267,9 +268,9 @@ def _is_export_of(engine: Engine, path: str | os.PathLike[str], row: SessionRow)
     if there is None or there.created != row.created:
         return False
     with open_file(Path(path)) as file:
-        return all(line == file.readline(len(line) + 1) for line in export_lines(engine, there.sid)) and (
-            not file.read(1)
-        )
+        file.readline(LONGEST)  # of another version of Clew it may say more, or less
+        ours = islice(export_lines(engine, there.sid), 1, None)
+        return all(line == file.readline(len(line) + 1) for line in ours) and not file.read(1)
 
 
 class FileSource(CheckedSource):
@@ -292,6 +293,8 @@ def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
     for number, raw in _numbered(path):
         try:
             is_end, line = _read_line(raw)
+            if isinstance(line, jsonl.LogLine):
+                jsonl.refuse_format(os.fspath(path), line.format, line.clew)
             if line is not None:
                 check_line(line)
                 ids.check(line)

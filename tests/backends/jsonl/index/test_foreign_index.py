@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl.sql import INDEX
-from clew.backends.sqlite.schema import MIGRATIONS, expected_rows, fingerprint
+from clew.backends.sqlite.schema import expected_rows, fingerprint, newest
 from tests.faults.crash.common import message, texts
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
@@ -74,5 +74,4 @@ def test_s34_an_index_of_somebody_else_is_not_used(
 
 def test_an_index_is_known_by_its_fingerprint() -> None:
     """One that is not would be compared word by word whenever a store is opened."""
-    newest = len(MIGRATIONS)
-    assert INDEX.fingerprints[newest] == fingerprint(expected_rows(newest, INDEX))
+    assert INDEX.fingerprints[newest()] == fingerprint(expected_rows(newest(), INDEX))

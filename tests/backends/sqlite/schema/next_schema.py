@@ -46,13 +46,14 @@ def plan_step(directory: Path, patch: Any = None) -> int:
     """Give this process, or as long as `patch` holds, one migration more; the number of its schema."""
     step = directory / "colour.sql"
     step.write_text(STEP)
-    steps = (*schema.MIGRATIONS, str(step))
+    next_version = schema.newest() + 1
+    steps = {**schema.MIGRATIONS, next_version: str(step)}
     for module in (schema, connection):
         if patch is None:
             module.MIGRATIONS = steps  # type: ignore[attr-defined]
         else:
             patch.setattr(module, "MIGRATIONS", steps)
-    return len(steps)
+    return next_version
 
 
 def version_of(path: Path) -> int:

@@ -161,7 +161,7 @@ def test_what_litestream_and_analyze_add_is_no_reason_to_refuse(path: Path) -> N
         store.get("s").append(message("x"))
 
 
-@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+@pytest.mark.parametrize("version", MIGRATIONS)
 def test_a_schema_is_known_by_its_fingerprint(version: int) -> None:
     """One that is not would be compared word by word whenever a store is opened."""
     assert STORE.fingerprints[version] == fingerprint(expected_rows(version))

@@ -102,4 +102,4 @@ def test_s04_s57_an_older_store_with_a_schema_of_somebody_else_is_not_migrated(
     with pytest.raises(clew.ClewError), clew.open(path) as store:
         store.create("new").append({"role": "user", "content": "x"})
     assert hashlib.sha256(path.read_bytes()).digest() == before
-    assert sql(path, "PRAGMA user_version") == [(1,)]
+    assert sql(path, "PRAGMA user_version") == [(10,)]
