@@ -63,7 +63,7 @@ from clew.core.log.rows import (
     UsageSum,
 )
 from clew.core.messages.search_text import PageQuery, TextPlace, TextQuery, TextRow
-from clew.errors import CorruptEntryError
+from clew.errors import CorruptEntryError, DiskFullError
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -545,6 +545,11 @@ class Backend(Protocol):
         """The files and directories that hold the store; a directory stands for everything in it. A snapshot
         of files leaves them out. Default: none, right for a store that is not on this machine's disks."""
         return ()
+
+    def waits_for_room(self) -> DiskFullError | None:
+        """Why nothing can be written for now: the disk is full. Reading goes on, and the next write after
+        there is room succeeds. Looks at the disk again. Default: None, for a storage that does not know."""
+        return None
 
     def hold_files(self) -> AbstractContextManager[None] | None:
         """A block in which no process rewrites or removes files of the store: for a second backend object

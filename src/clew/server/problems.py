@@ -31,7 +31,7 @@ STATUS: Final[dict[type[ClewError], int]] = {
     errors.VersionError: 500,
     errors.StoreBusyError: 503,
     errors.BackendUnavailableError: 503,
-    errors.DiskFullError: 507,
+    errors.DiskFullError: 503,
     errors.QuotaExceededError: 507,
     errors.ReadOnlyError: 403,
     errors.OutcomeUnknownError: 500,

@@ -42,8 +42,8 @@ KINDS = {
         "SnapshotFailedError RestoreFailedError"
     ),
     501: "UnsupportedError",
-    503: "StoreBusyError BackendUnavailableError StoreClosedError",
-    507: "DiskFullError QuotaExceededError",
+    503: "StoreBusyError BackendUnavailableError DiskFullError StoreClosedError",
+    507: "QuotaExceededError",
 }
 STATUS: dict[type[ClewError], int] = {
     getattr(errors, name): status for status, names in KINDS.items() for name in names.split()

@@ -68,7 +68,7 @@ class JsonlBackend(Backend):
         self.journal = Journal(layout, durable=self.is_durable)
         self.index = Index(
             layout, self.journal, self.store_lock,
-            durable=self.is_durable, timeout=timeout, opening=self._open,
+            durable=self.is_durable, timeout=timeout, opening=self._open, reopening=self._reopen,
         )  # fmt: skip
         self._connections = self.index.connections
         self._watch = LockWatch(layout.lock)
@@ -93,14 +93,30 @@ class JsonlBackend(Backend):
                 if not disk.exists(self.layout.about):
                     raise
                 self.index.give_up_writing(str(exc))
-                self._read_only = True
-        if self._read_only:
-            with speaking(self.location):
-                if not (self.layout.root.is_dir() and self.layout.check()):
-                    raise StoreNotFoundError(self.location)
-                with self._while_no_process_writes():
-                    connection, path = open_for_reading_only(self.layout, self._timeout)
-                self._connections.read_from(connection, path)
+                if isinstance(exc, DiskFullError):  # it passes
+                    self._connections.full = exc
+                else:
+                    self._read_only = True
+        if self._connections.writer is None:
+            self._open_for_reading()
+
+    def _open_for_reading(self) -> None:
+        with speaking(self.location):
+            if not (self.layout.root.is_dir() and self.layout.check()):
+                raise StoreNotFoundError(self.location)
+            with self._while_no_process_writes():
+                connection, path = open_for_reading_only(self.layout, self._timeout)
+            self._connections.read_from(connection, path)
+
+    def _reopen(self) -> None:
+        """When the disk was full. What is open for reading stays, unless an index took its place."""
+        try:
+            self._open_for_writing()
+        except BaseException as exc:
+            if self._connections.writer is not None:
+                self.index.give_up_writing(str(exc))
+                self._open_for_reading()
+            raise
 
     @contextmanager
     def _while_no_process_writes(self) -> Iterator[None]:
@@ -210,6 +226,9 @@ class JsonlBackend(Backend):
             raise BackendUnavailableError(f"{TRACES_LEFT}: {'; '.join(failed)}")
         return True
 
+    def waits_for_room(self) -> DiskFullError | None:
+        return self._connections.waits_for_room()
+
     def own_paths(self) -> list[Path]:
         return [self.layout.root]
 
@@ -274,7 +293,7 @@ class Writing:
         except BaseException as exc:
             self._leave()
             backend.suspect(exc)
-            with speaking(backend.location):
+            with self._noting_a_full_disk(), speaking(backend.location):
                 raise
 
     def __exit__(
@@ -289,7 +308,7 @@ class Writing:
                 self._connections.branches.clear()
         except BaseException:
             self._connections.branches.clear()
-            with speaking(backend.location):
+            with self._noting_a_full_disk(), speaking(backend.location):
                 raise
         finally:
             self._tx = None
@@ -299,10 +318,19 @@ class Writing:
                     remove_packs(backend.layout, tx.new_packs)
         if exc is None:
             self._connections.tell()
-        reraise(exc, backend.location)
-        if isinstance(exc, OSError | UnreadableLogError):
-            with speaking(backend.location):
-                raise exc
+        with self._noting_a_full_disk():
+            reraise(exc, backend.location)
+            if isinstance(exc, OSError | UnreadableLogError):
+                with speaking(backend.location):
+                    raise exc
+
+    @contextmanager
+    def _noting_a_full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except DiskFullError as error:
+            self._connections.full = error
+            raise
 
     def _commit(self, tx: JsonlTransaction) -> None:
         backend = self._backend

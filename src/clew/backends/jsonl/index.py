@@ -64,12 +64,13 @@ class Index:
         durable: bool,
         timeout: float,
         opening: Callable[[], None],
+        reopening: Callable[[], None],
     ) -> None:
         self._layout = layout
         self._journal = journal
         self._lock = lock
         self._durable = durable
-        self.connections = Connections(layout.index, str(layout.root), timeout, opening)
+        self.connections = Connections(layout.index, str(layout.root), timeout, opening, reopening)
         self.is_behind = False
         """It lacks what a log has: catch up before anything else."""
         self.is_broken = False

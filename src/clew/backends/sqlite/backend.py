@@ -20,6 +20,8 @@ from clew.backends.sqlite.connection import (
     BESIDE,
     Level,
     create_private,
+    disk_is_full,
+    full_disk,
     open_read_only,
     open_reader,
     open_writer,
@@ -36,15 +38,19 @@ from clew.core.disk import resolve
 from clew.core.log.rows import BranchRow
 from clew.errors import (
     BackendUnavailableError,
+    ClewError,
     DiskFullError,
     InvalidUrlError,
     OutcomeUnknownError,
     ReadOnlyError,
+    StoreBusyError,
     StoreClosedError,
     StoreNotFoundError,
 )
 
 READERS_KEPT: Final = 8
+LOOK_EVERY: Final = 1.0
+"""Seconds between two attempts of readers to open a store for writing that was opened on a full disk."""
 ASK_EVERY: Final = 0.05
 """Seconds between two questions whether another process has committed."""
 TRACES_LEFT: Final = "what was purged is gone, but traces of it may be left in the file; purge again"
@@ -54,16 +60,25 @@ class Connections:
     """Threads take turns with the writing connection, by `lock`, and borrow reading ones.
 
     `opening` opens what is needed: it sets `writer`, or lends the first reader. It is called by `need_open`,
-    with the lock held, and again in a forked child.
+    with the lock held, and again in a forked child. `reopening` is called with the lock held while `full`
+    says that the disk had no room to open the store for writing: it opens the writer, or raises.
     """
 
-    def __init__(self, path: Path, location: str, timeout: float, opening: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        location: str,
+        timeout: float,
+        opening: Callable[[], None],
+        reopening: Callable[[], None],
+    ) -> None:
         self.path = path
         self.location = location
         """Of the store, for messages."""
         self.timeout = timeout
         self.why_read_only = "it is open for reading only"
         self._opening = opening
+        self._reopening = reopening
         self._held: list[threading.RLock | threading.Lock] = []
         self._is_broken = False
         self.forget()
@@ -74,6 +89,9 @@ class Connections:
         self.writer: apsw.Connection | None = None
         self.branches: dict[int, BranchRow] = {}
         """Shared by all readers: where a branch starts never changes."""
+        self.full: DiskFullError | None = None
+        """What the disk had no room for: there is no writer because of it, or the last write failed."""
+        self._looked = 0.0
         self.is_open = False
         self.is_closed = False
         self.reads_from = self.path
@@ -106,9 +124,49 @@ class Connections:
         if self.is_closed:
             raise StoreClosedError(self.location)
         self.need_open()
+        if self.writer is None and self.full is not None:
+            self._reopen()
         if self.writer is None:
             raise ReadOnlyError(f"nothing can be written to {self.location}: {self.why_read_only}")
         return self.writer
+
+    def _reopen(self) -> None:
+        """DiskFullError: there is still no room."""
+        self._looked = time.monotonic()
+        self._reopening()
+        self.full = None
+
+    def noted(self, error: ClewError) -> ClewError:
+        """An error of a write, to be raised. A full disk is remembered, for those who ask for room."""
+        if isinstance(error, DiskFullError):
+            self.full = error
+        return error
+
+    def waits_for_room(self) -> DiskFullError | None:
+        """Why nothing can be written for now; looks at the disk again."""
+        if self.full is None or self.is_closed:
+            return None
+        with self.lock:
+            try:
+                self.need_writer()
+            except (DiskFullError, StoreBusyError) as exc:
+                return exc if isinstance(exc, DiskFullError) else self.full
+            except ClewError:
+                return None  # it is not the room that is missing
+            if not disk_is_full(str(self.path)):
+                self.full = None
+            return self.full
+
+    def _look_for_room(self) -> None:
+        """Before a read: what was opened on a full disk may not show what others write."""
+        if time.monotonic() - self._looked >= LOOK_EVERY and self.lock.acquire(blocking=False):
+            try:
+                if self.writer is None and self.full is not None and not self.is_closed:
+                    self._reopen()
+            except ClewError:
+                pass  # it is read as before
+            finally:
+                self.lock.release()
 
     def read_from(self, connection: apsw.Connection, path: Path, *, immutable: bool = False) -> None:
         """Readers open this file, which may be a copy; the first is open already."""
@@ -120,12 +178,15 @@ class Connections:
         another one finishes with it."""
         with self._gate:
             old, self.writer = self.writer, writer
+            aside, self.reads_from, self.is_immutable = self.reads_from, self.path, False
             self._outdated.update(self._borrowed)
             self._close_readers()
             self._stop_asking()
             self.branches.clear()
         if old is not None:
             old.close(True)
+        if aside != self.path:
+            _remove_copy(aside)
 
     # -- readers
 
@@ -135,6 +196,8 @@ class Connections:
         if not self.is_open:
             with self.lock:
                 self.need_open()
+        if self.full is not None and self.writer is None:
+            self._look_for_room()
         with self._gate:
             connection = self._idle_reader()
             if connection is None:
@@ -282,9 +345,7 @@ class Connections:
         if self.writer is not None:
             self.writer.close()
         if self.reads_from != self.path:
-            import shutil
-
-            shutil.rmtree(self.reads_from.parent, ignore_errors=True)
+            _remove_copy(self.reads_from)
 
     def _stop_asking(self) -> None:
         """Needs the gate."""
@@ -297,6 +358,12 @@ class Connections:
         for connection in (*self._readers, self._asking, self.writer):
             if connection is not None:
                 connection.close(True)
+
+
+def _remove_copy(path: Path) -> None:
+    import shutil
+
+    shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _empty_log(connection: apsw.Connection) -> None:
@@ -326,7 +393,7 @@ class SqliteBackend(Backend):
         self._capabilities = Capabilities(durability=durability, shared=True)
         self._level: Level = durability
         self._read_only = read_only
-        self._connections = Connections(self.path, str(self.path), timeout, self._open)
+        self._connections = Connections(self.path, str(self.path), timeout, self._open, self._reopen)
         with self._connections.lock:
             self._connections.need_open()
 
@@ -337,7 +404,7 @@ class SqliteBackend(Backend):
         with translating(self.location):
             if not self._read_only:
                 self._open_for_writing()
-            if self._read_only:
+            if connections.writer is None:
                 if not self.path.exists():
                     raise StoreNotFoundError(self.location)
                 connection, path, immutable = open_read_only(self.path, connections.timeout)
@@ -352,12 +419,22 @@ class SqliteBackend(Backend):
             self._read_only, connections.why_read_only = True, str(exc)
         except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError, apsw.IOError, OSError) as exc:
             if isinstance(exc, apsw.Error):
-                unwritable = isinstance(translate(exc, self.location), UNWRITABLE)
+                error: ClewError | None = translate(exc, self.location)
+                unwritable = isinstance(error, UNWRITABLE)
             else:
-                unwritable = exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
+                error = full_disk(exc, self.location)
+                unwritable = error is not None or exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
             if not (unwritable and was_there):
                 raise
-            self._read_only = True
+            if isinstance(error, DiskFullError):  # it passes
+                connections.full = error
+            else:
+                self._read_only = True
+
+    def _reopen(self) -> None:
+        connections = self._connections
+        with translating(self.location):
+            connections.use(open_writer(self.path, self._level, connections.timeout))
 
     @property
     def location(self) -> str:
@@ -400,6 +477,9 @@ class SqliteBackend(Backend):
                 connection.execute(sql.COPY_INTO, (str(to),))
             finally:
                 connection.execute(sql.SORT_IN_MEMORY)
+
+    def waits_for_room(self) -> DiskFullError | None:
+        return self._connections.waits_for_room()
 
     def own_paths(self) -> list[Path]:
         return [self.path.with_name(self.path.name + end) for end in ("", *BESIDE)]
@@ -444,7 +524,7 @@ class _Write:
         except BaseException as exc:
             self._leave()
             if isinstance(exc, apsw.Error):
-                raise translate(exc, connections.location) from exc
+                raise connections.noted(translate(exc, connections.location)) from exc
             raise
 
     def __exit__(
@@ -461,11 +541,13 @@ class _Write:
             if getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC):
                 # The log holds the whole transaction: after a crash the next to open it would find it.
                 raise OutcomeUnknownError(f"could not sync {connections.location}: {error}") from error
-            raise translate(error, connections.location) from error
+            raise connections.noted(translate(error, connections.location)) from error
         finally:
             self._leave()
         if exc is None:
             connections.tell()
+        elif isinstance(exc, apsw.Error):
+            raise connections.noted(translate(exc, connections.location)) from exc
         reraise(exc, connections.location)
 
     def _leave(self) -> None:

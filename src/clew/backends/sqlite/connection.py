@@ -348,7 +348,7 @@ def translate(exc: apsw.Error, location: str) -> ClewError:
     match exc:
         case apsw.FullError():
             return DiskFullError(f"no space left to write {detail}")
-        case apsw.IOError() if _disk_is_full(location):
+        case apsw.IOError() | apsw.CantOpenError() if disk_is_full(location):
             return DiskFullError(f"no space left to write {detail}")
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return StoreBusyError(f"other processes hold {detail}")
@@ -364,13 +364,19 @@ def translate(exc: apsw.Error, location: str) -> ClewError:
             return BackendError(f"{type(exc).__name__} of {detail}")
 
 
-def _disk_is_full(location: str) -> bool:
+def disk_is_full(location: str) -> bool:
     """Some file systems report a full disk as a plain I/O error."""
     try:
         room = os.statvfs(os.path.dirname(location) or ".")
     except OSError as exc:
         return exc.errno == errno.ENOSPC
     return room.f_bavail == 0
+
+
+def full_disk(exc: OSError, location: str) -> DiskFullError | None:
+    """The error of ours for a disk or quota that is full; None: it is another error."""
+    is_full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+    return DiskFullError(f"no space left to write {location}: {exc}") if is_full else None
 
 
 def reraise(exc: BaseException | None, location: str) -> None:
@@ -397,6 +403,6 @@ class translating:
         if isinstance(exc, apsw.Error):
             raise translate(exc, self.location) from exc
         if isinstance(exc, OSError):
-            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
-            kind_of = DiskFullError if full else BackendUnavailableError
-            raise kind_of(f"cannot open {self.location}: {exc}") from exc
+            if (full := full_disk(exc, self.location)) is not None:
+                raise full from exc
+            raise BackendUnavailableError(f"cannot open {self.location}: {exc}") from exc

@@ -17,8 +17,8 @@ routes = Routes(prefix="")
 
 @routes.get("/ready", answer=Health, scope=None)
 def ready(call: Call) -> Health:
-    """Whether requests are welcome now. Needs no token. 503 while the server starts or stops, and while the
-    store cannot be read: send requests elsewhere meanwhile."""
+    """Whether requests are welcome now. Needs no token. 503 while the server starts or stops, while the
+    store cannot be read, and while its disk is full: send requests elsewhere meanwhile."""
     if not call.server.is_ready:
         raise _not_ready("it is starting or stopping")
     try:
@@ -26,6 +26,9 @@ def ready(call: Call) -> Health:
     except ClewError as exc:  # what is wrong with it is not for everyone: the log of the server has it
         log.warning("not ready: the store cannot be read: %s", type(exc).__name__)
         raise _not_ready("the store cannot be read") from None
+    if (full := call.store._engine.backend.waits_for_room()) is not None:
+        log.warning("not ready: %s", full)
+        raise _not_ready("the disk of the store is full: nothing can be written until there is room")
     return Health("ready")
 
 
