@@ -74,6 +74,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Of a share: the one session."""
     head: str | None = None
     """Of a share: the id of the entry up to which it is shared. None: live."""
+    title: str | None = None
+    """Of such a share: the title that the session had when it was made. None: its messages give it one."""
     redact: bool = False
     """Whatever this caller is told passes the redactor."""
     by_cookie: bool = False
