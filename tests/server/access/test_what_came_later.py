@@ -19,7 +19,7 @@ import clew
 from clew.server.access.shares import REACHED, add_share
 from clew.server.routing import Route
 from tests.server.access.requests import name_of, path_of, queries, routes, send
-from tests.server.access.twins import Twins, difference, open_twins
+from tests.server.access.twins import Twins, difference, each_once, open_twins
 from tests.server.conftest import Running
 from tests.server.live.client import Stream
 from tests.server.routes.asking import assistant, user
@@ -212,7 +212,7 @@ def test_a_share_up_to_an_entry_answers_as_if_nothing_had_come_later(twins: Twin
         for route in routes():
             if route.path not in REACHED or route.method != "GET":
                 continue
-            for path, query, headers in requests(route, known):
+            for path, query, headers in each_once(requests(route, known)):
                 what = f"{kind}: {name_of(route)} {path} {query} {headers}"
                 answers = [send(one, route, path, query=query, headers=headers) for one in (plain, later)]
                 found = difference(what, *answers)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import clew
 from clew.backends.sqlite import SqliteBackend
@@ -18,6 +18,10 @@ BEGUN = 1_800_000_000_000_000
 """When the store is made, in microseconds since 1970."""
 ASKED = BEGUN + 3_600_000_000
 """When both are asked: an hour later, whatever happened meanwhile."""
+
+
+Request: TypeAlias = tuple[str, dict[str, Any], dict[str, str]]
+"""A path, a query and headers."""
 
 
 class Twins(NamedTuple):
@@ -50,6 +54,15 @@ def open_twins(
             return opened.enter_context(running(store, **settings))
 
         yield Twins(serve(plain), serve(later))
+
+
+def each_once(requests: Iterable[Request]) -> Iterator[Request]:
+    """Without those that were there before."""
+    seen: set[str] = set()
+    for one in requests:
+        if str(one) not in seen:
+            seen.add(str(one))
+            yield one
 
 
 def difference(what: str, plain: Told, later: Told) -> str | None:
