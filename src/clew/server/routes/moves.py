@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
 from clew.core.conversation import moves
-from clew.core.log.records import STARRED
 from clew.errors import InvalidError, InvalidQueryError
 from clew.exporters.programs.resume_command import resume_of
 from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
@@ -256,13 +255,15 @@ def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """Make a session that shares every entry up to a point; it costs the same however many these are.
 
     Checkpoints on the way there, or all of them, variables and settings are copied; aliases and the star (the
-    tag `starred`) are not. `If-Match` as for an append.
+    tag `starred`) are not. `If-Match` as for an append. The fork of a bound token has the workspace and the
+    tags of the token, and no others.
     """
 
     def work(session: Session) -> SessionInfo:
         made = session.fork(body.id, at=call.point(session, body.at), checkpoints=body.checkpoints)
-        if STARRED in call.principal.tags:  # without it the caller would not see its own fork
-            made.update(tags=[*made.info.tags, STARRED])
+        settings = call.fork_settings(made.info)
+        if settings:
+            made.update(**settings)
         return made.info
 
     return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
