@@ -398,7 +398,8 @@ class Store:
             return compare(reader, standing_at(reader, one, a_at), standing_at(reader, other, b_at))
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
-        """The session with the newest activity that has messages, or None."""
+        """The session with the newest activity that has messages, or None. What others made over HTTP with a
+        token that is bound to a workspace or to tags is left out."""
         with self._scope.read() as reader:
             row = sessions.latest(reader, workspace)
         return None if row is None else self._handle(row)

@@ -271,7 +271,7 @@ class Server:
             principal = find() if known else await self.in_thread(find)
         except Problem as problem:
             if problem.status == 401 and "authorization" in headers:
-                self.limits.failed(asked.client)
+                await self.in_thread(partial(self.limits.failed, asked))
             raise
         self.limits.check_rate(principal)
         if not principal.may(route.scope):

@@ -17,12 +17,14 @@ from clew.core.conversation import points
 from clew.core.conversation.append import MessageLike
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import info_of
-from clew.core.log.ids import parse_entry_id
+from clew.core.log.ids import is_id, parse_entry_id
 from clew.core.log.lease import parse_secret
+from clew.core.log.records import COPIED_FROM, PARENT
 from clew.core.log.tree import locate
 from clew.core.runs.access import Access, held_lease
 from clew.errors import CheckpointNotFoundError, HeadMovedError, SessionDeletedError, SessionNotFoundError
 from clew.model import Entry, Head, SessionInfo
+from clew.server.access.principal import bound
 from clew.server.access.shared import SharedStore
 from clew.server.problems import Problem
 from clew.session import Session
@@ -43,6 +45,8 @@ SMALL: Final = 64 * 1024
 """Bytes of a body that may be looked at between other requests; for more a thread is taken."""
 START: Final = "start"
 """Stands for the place before the first entry, where a head has no entry."""
+FAMILY: Final = (PARENT, COPIED_FROM)
+"""Metadata by which a session belongs to another one."""
 SETTINGS: Final = "~"
 """Between the head and the digest in the tag of a session."""
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
@@ -227,6 +231,49 @@ class Call:
             info = None if row is None else info_of(reader, row, reader.get_details(row.sid), None)
         if info is None or not self.principal.sees(info):
             raise SessionNotFoundError(id)
+
+    # -- what the caller makes of sessions
+
+    def new_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings for a session that this caller makes."""
+        settings = self.principal.new_settings(given)
+        self._check_family(settings.get("metadata") or {}, {})
+        return settings
+
+    def changed_settings(self, before: SessionInfo, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that this caller gives to a session instead of those that it has."""
+        settings = self.principal.changed_settings(before, changes)
+        self._check_family(settings.get("metadata") or {}, before.metadata)
+        return settings
+
+    def fork_settings(self, made: SessionInfo) -> dict[str, Any]:
+        """Settings that a fork gets which this caller makes, instead of those of its base; none: it keeps
+        them."""
+        if not self.principal.is_bound:
+            return {}
+        own = {name: value for name, value in made.metadata.items() if self._may_belong(name, value)}
+        return self.principal.new_settings({"metadata": own})
+
+    def _check_family(self, metadata: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Refuse a base that is not the caller's to see, whether it is there or not: what belongs to a
+        session stands in its pages, for all who see that one."""
+        for name in FAMILY:
+            if metadata.get(name) != before.get(name) and not self._may_belong(name, metadata.get(name)):
+                raise bound(
+                    f"this token sees no session {str(metadata[name])[:200]!r}",
+                    f"leave out `{name}`, or name a session that the token sees",
+                )
+
+    def _may_belong(self, name: str, value: Any) -> bool:
+        if (
+            name not in FAMILY
+            or not self.principal.is_bound
+            or not isinstance(value, str)
+            or not is_id(value)
+        ):
+            return True
+        found = self.store.find(value)
+        return found is not None and self.principal.sees(found.info)
 
     def _under_lease(self, session: Session) -> Session:
         given = self.header(LEASE)

@@ -210,9 +210,14 @@ FORGED = {
 }
 
 
-def asked(settings: Settings, client: tuple[str, int] | None, headers: dict[str, str]) -> Asked:
+def asked(
+    settings: Settings,
+    client: tuple[str, int] | None,
+    headers: dict[str, str],
+    server: tuple[str, int | None] | None = ("127.0.0.1", 8731),
+) -> Asked:
     scope = {
-        "server": ("127.0.0.1", 8731),
+        "server": server,
         "client": client,
         "scheme": "http",
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
@@ -231,8 +236,14 @@ def test_s41_forged_headers_of_proxies_make_nothing_local() -> None:
         if name != "x-forwarded-port":
             assert asked(Settings(), near, {**HOST, name: value}).is_local is False
     assert asked(Settings(), near, HOST).is_local is True
-    assert asked(Settings(), None, HOST).is_local is True
     assert asked(Settings(proxy=True), near, HOST).is_local is False
+
+
+def test_a_caller_without_an_address_is_local_only_on_a_socket_of_this_machine() -> None:
+    """Of a connection that was reset at once, the system does not tell the address either."""
+    assert asked(Settings(), None, HOST).is_local is False
+    assert asked(Settings(), None, {"host": "localhost"}, None).is_local is False
+    assert asked(Settings(), None, {"host": "localhost"}, ("/run/c.sock", None)).is_local is True
 
 
 def test_s41_a_proxy_is_believed_only_if_that_was_said_and_only_its_own_word() -> None:

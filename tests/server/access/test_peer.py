@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,38 @@ def test_the_user_of_a_connection(family: socket.AddressFamily, host: str) -> No
             assert peer.is_own_user(client, server)
             assert peer.user_of((client[0], client[1] ^ 1), server) is None
             assert not peer.is_own_user(server, ("127.0.0.1", 9))
+
+
+def test_a_socket_that_was_closed_is_nobodys_least_of_all_roots() -> None:
+    """The tables of Linux say user 0 of every connection that no program holds any more."""
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = listener.getsockname()
+        ours = socket.create_connection(server)
+        client = ours.getsockname()
+        accepted, _ = listener.accept()
+        with closing(accepted):
+            assert peer.user_of(client, server) == os.getuid()
+            ours.close()
+            assert accepted.recv(1) == b""
+            assert peer.user_of(client, server) is None
+            assert not peer.is_own_user(client, server)
+
+
+@each_row(
+    "answer",
+    ["", "   1: {ends} 01\n", "   1: {ends} 01 0:0 0:0 0 root 0 77\n", "   1: {ends} 01 0:0 0:0 0  0 0\n"],
+)
+def test_a_table_that_says_nothing_says_nothing_of_root(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, server = ("127.0.0.1", 5), ("127.0.0.1", 6)
+    table = tmp_path / "tcp"
+    table.write_text(answer.format(ends=f"{next(peer._written(client))} {next(peer._written(server))}"))
+    monkeypatch.setattr(peer, "_TABLES", (str(table), str(tmp_path / "none")))
+    assert peer.user_of(client, server) is None
+    assert not peer.is_own_user(client, server)
 
 
 @each_row("odd", [("", 0), ("name", 1), ("::1", 1), (None, None)])

@@ -152,7 +152,7 @@ def test_what_is_shared_can_be_read(world: World) -> None:
 def test_secrets_are_replaced_unless_that_was_switched_off(world: World, redact: bool) -> None:
     world.session.update(title=f"about {KEY}")
     paths = ["", "/entries", "/entries?view=blocks", "/entries?view=html", "/entries?view=line", "/context"]
-    with shared(world, redact=redact) as client:
+    with shared(world, redact=redact, at=world.session.head) as client:
         for path in paths:
             told = texts(client.get(f"/api/v1/sessions/login{path}"))
             assert (KEY in told) != redact, path

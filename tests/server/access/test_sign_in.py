@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -15,7 +17,7 @@ import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.disk import read_private
 from clew.errors import ConflictError, InvalidError, NotFoundError
-from clew.server.access import browser
+from clew.server.access import browser, peer
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token, has_token, list_tokens, remove_token
 from tests.server.access.requests import Caller, bodies, name_of, path_of, routes, send
@@ -275,11 +277,29 @@ def test_guesses_are_limited_and_the_right_token_always_gets_in(serve_timed: Ser
         assert [one.status_code for one in seen] == [401] * 5 + [429] * 2
         assert seen[-1].headers["retry-after"] == "2"
         assert seen[-1].json()["retryable"] is True
-        assert client.post("/api/v1/login", json={"once": new_code(server)}).status_code == 429
+        assert client.post("/api/v1/login", json={"token": "wrong"}).status_code == 429
+        assert client.post("/api/v1/login", json={"token": TOKEN}).status_code == 200
+        assert client.post("/api/v1/login", json={"once": new_code(server)}).status_code == 200
     assert status(server, "wrong") == 429
     assert status(server, TOKEN) == 200
     server.wait(2)
     assert [status(server, "wrong") for _ in range(2)] == [401, 429]
+
+
+def test_wrong_codes_of_another_user_of_this_machine_do_not_lock_the_owner_out(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sign_in(code: str) -> int:
+        with server.client(None) as client:
+            return client.post("/api/v1/login", json={"once": code}).status_code
+
+    with monkeypatch.context() as other:
+        other.setattr(peer, "user_of", lambda *_: os.getuid() + 1)
+        assert [sign_in("a" * 22) for _ in range(25)][-1] == 429
+    assert sign_in("b" * 22) == 401, "a mistake of the owner is told as what it is"
+    assert sign_in(new_code(server)) == 200
+    own = browser.new_code(server.store.location, time.time(), own=True)
+    assert sign_in(own) == 200
 
 
 def test_only_the_owner_makes_codes(server: Running) -> None:

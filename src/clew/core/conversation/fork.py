@@ -22,10 +22,12 @@ from clew.core.conversation.points import (
     tip_before,
 )
 from clew.core.conversation.sessions import check_free
+from clew.core.log import checks
 from clew.core.log.ids import check_id, entry_id
-from clew.core.log.records import PARENT, STARRED
-from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionQuery, SessionRow
+from clew.core.log.records import MADE_BY, PARENT, STARRED
+from clew.core.log.rows import NOWHERE, PENDING, Details, ForkOrigin, SessionQuery, SessionRow
 from clew.core.log.tree import Segment, locate
+from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access, require_write_beside
 from clew.errors import InvalidError
 from clew.model import Branch, Checkpoint, CommonPart, ComparedPath, Comparison, ForkPoint, Head, Tree
@@ -108,12 +110,22 @@ def fork(
     if forks != base.forks:
         tx.set_session(msgspec.structs.replace(base, forks=forks))
     tags = tuple(tag for tag in details.tags if tag != STARRED)
-    details = msgspec.structs.replace(details, aliases=(), tags=tags, origin=origin, agent=None)
+    details = msgspec.structs.replace(
+        details, aliases=(), tags=tags, origin=origin, agent=None, metadata=_inherited(base, details)
+    )
     new_sid = tx.add_session(row, details)
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
     copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)
     return msgspec.structs.replace(row, sid=new_sid)
+
+
+def _inherited(base: SessionRow, details: Details) -> msgspec.Raw:
+    """The metadata of a fork: those of its base, but not who made that one."""
+    if MADE_BY.encode() not in bytes(details.metadata):  # as of nearly all
+        return details.metadata
+    kept = {name: value for name, value in checks.metadata(base.id, details).items() if name != MADE_BY}
+    return msgspec.Raw(encode_json(kept, what="metadata"))
 
 
 # ── The whole tree of a session, for drawing ──────────────────────────────────────────────────────

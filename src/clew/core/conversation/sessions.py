@@ -17,7 +17,15 @@ from clew.core.engine.host import Host
 from clew.core.engine.notices import RECENT, notice
 from clew.core.log import checks
 from clew.core.log.ids import check_id
-from clew.core.log.records import LOAD_STATE, MAX_TITLE, agent_of, is_time, own_title, parent_of
+from clew.core.log.records import (
+    LOAD_STATE,
+    MAX_TITLE,
+    agent_of,
+    is_anothers,
+    is_time,
+    own_title,
+    parent_of,
+)
 from clew.core.log.rows import (
     EMPTY,
     NEVER,
@@ -535,11 +543,28 @@ def filters(
     return place, tuple(check_id(name, "tag") for name in tags)
 
 
-def latest(reader: Reader, workspace: str | os.PathLike[str] | None) -> SessionRow | None:
-    """The session with the newest activity that has messages."""
+MOST_LATEST: Final = 50
+"""Sessions that are looked at once, to find the latest one."""
+
+
+def latest(
+    reader: Reader,
+    workspace: str | os.PathLike[str] | None,
+    tags: tuple[str, ...] = (),
+    *,
+    caller: str | None = None,
+) -> SessionRow | None:
+    """The session with the newest activity that has messages, and was made by no bound token but that of the
+    caller: whoever goes on with it takes it for its own past."""
     place = None if workspace is None else normalised(workspace)
-    found = reader.list_sessions(SessionQuery(limit=1, workspace=place, nonempty=True))
-    return found[0].row if found else None
+    query = SessionQuery(limit=1, workspace=place, tags=tags, nonempty=True)
+    while found := reader.list_sessions(query):
+        for one in found:
+            if not is_anothers(checks.metadata(one.row.id, one.details), caller):
+                return one.row
+        after = (found[-1].row.updated, found[-1].row.id)
+        query = msgspec.structs.replace(query, limit=MOST_LATEST, after=after)
+    return None
 
 
 def stats(reader: Reader, now: int, bytes_on_disk: int) -> Stats:

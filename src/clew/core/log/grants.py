@@ -54,6 +54,9 @@ class ShareRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A new session with the id of a purged one is not the one that was shared."""
     head: str | None
     """The id of the entry up to which it is shared; None: live, wherever the session goes."""
+    title: str | None = None
+    """Of a share that ended where the session stood when it was made: the title that the session had then,
+    unless that follows from its messages. What the session was called later is not shared."""
     redact: bool
     hash: HexHash
     created: Time

@@ -106,6 +106,9 @@ AGENT: Final = "agent"
 """The metadata that name the program, or the framework, that writes the session."""
 SOURCE_AGENT: Final = "source_agent"
 """The metadata that keep what the program that a session was imported from calls its agent."""
+MADE_BY: Final = "made_by"
+"""The metadata that name the bound token, by its id, with which a session was made over HTTP. Only the server
+writes them for such a token: whoever asks for the latest session does not get one that another has made."""
 STARRED: Final = "starred"
 """The tag of the sessions that a user starred: a fork does not inherit it."""
 FRAMEWORK: Final = "framework"
@@ -167,6 +170,11 @@ def agent_of(metadata: Mapping[str, Json]) -> str | None:
         if isinstance(said, str) and said:
             return said
     return None
+
+
+def is_anothers(metadata: Mapping[str, Json], caller: str | None) -> bool:
+    """Whether a session was made by a bound token that is not this caller; None: the caller is no token."""
+    return metadata.get(MADE_BY, caller) != caller
 
 
 def parent_of(metadata: Mapping[str, Json]) -> str | None:

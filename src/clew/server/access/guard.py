@@ -67,7 +67,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The page is one of this server."""
     is_https: bool
     client: str
-    """The address of the caller, for limits and the log. Empty: a socket of this machine."""
+    """The address of the caller, for limits and the log. Empty: a Unix socket has none, or none is known."""
     is_local: bool
     """It came from this machine, and through no proxy."""
     ends: tuple[Any, Any] = (None, None)
@@ -106,7 +106,7 @@ class Guard:
             is_own_page=origin is not None and origin in own,
             is_https=scheme == "https" or (origin or "").startswith("https://"),
             client=client,
-            is_local=not is_behind and _is_loopback(client),
+            is_local=not is_behind and (_is_loopback(client) if client else _is_unix_socket(scope)),
             ends=(scope.get("client"), scope.get("server")),
         )
 
@@ -238,11 +238,17 @@ def _is_address(text: str) -> bool:
 
 @lru_cache(1000)
 def _is_loopback(client: str) -> bool:
-    """A socket of this machine has no address."""
     try:
-        return not client or ip_address(client).is_loopback
+        return ip_address(client).is_loopback
     except ValueError:
         return False
+
+
+def _is_unix_socket(scope: Mapping[str, Any]) -> bool:
+    """Whether a request without an address came by a socket in the file system, which has no port. No address
+    is known either of a client that has reset its connection, and that one may be anywhere."""
+    served = scope.get("server")
+    return served is not None and served[1] is None
 
 
 def _public(url: str) -> tuple[str, str]:

@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from clew.server.access import peer
 from clew.server.problems import Problem
 
 if TYPE_CHECKING:
     from clew.core.engine.host import Host
+    from clew.server.access.guard import Asked
     from clew.server.access.principal import Principal
     from clew.server.process.settings import Settings
 
@@ -46,11 +48,6 @@ class Buckets:
             if len(self._held) > MOST_KEPT:
                 self._held.popitem(last=False)
         return 0.0
-
-    def wait(self, name: str, now: float) -> float:
-        """The seconds until there is one to take."""
-        left = self._left(name, now)
-        return 0.0 if left >= 1 else (1 - left) / self._rate
 
     def _left(self, name: str, now: float) -> float:
         left, then = self._held.get(name, (self._burst, now))
@@ -93,18 +90,21 @@ class Limits:
             if not self._working[principal.id]:
                 del self._working[principal.id]
 
-    def failed(self, client: str) -> None:
-        """Count a sign-in that failed; Problem 429 if there were too many from this address. A token that is
-        right is never refused because of others that were wrong."""
-        wait = self._failed.take(client, self._now())
+    def failed(self, asked: Asked) -> None:
+        """Count a sign-in that failed; Problem 429 if there were too many from this address, or of this user
+        of this machine. A token or a code that is right is never refused because of others that were wrong:
+        each has at least 128 random bits, so the limit spares the machine, and keeps no guess from coming
+        true."""
+        wait = self._failed.take(_source(asked), self._now())
         if wait:
             raise _too_many("too many sign-ins from this address failed", wait)
 
-    def check_codes(self, client: str) -> None:
-        """Before a one-time code is looked at: guesses are limited, whether they are right or not."""
-        wait = self._failed.wait(client, self._now())
-        if wait:
-            raise _too_many("too many sign-ins from this address failed", wait)
+
+def _source(asked: Asked) -> str:
+    """Whose failures are counted together. All users of one machine have one address: each counts apart."""
+    client, server = asked.ends
+    user = peer.user_of(client, server) if asked.is_local and client and server else None
+    return asked.client if user is None else f"{asked.client} user {user}"
 
 
 def _too_many(detail: str, wait: float) -> Problem:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
-_LOCAL, _REMOTE, _USER = 1, 2, 7
+_LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
 """Columns of these tables."""
+_UNHELD: Final = "0"
+"""The inode of a connection that no program holds any more. Its user is given as 0 then, like root."""
 CAN_TELL: Final = sys.platform == "linux"
 ROOT: Final = 0
 
@@ -26,7 +28,7 @@ def is_own_user(client: Address, server: Address) -> bool:
 
 
 def user_of(client: Address, server: Address) -> int | None:
-    """The user whose program holds the client's end; None: nothing tells."""
+    """The user whose program holds the client's end; None: nothing tells, or no program holds it any more."""
     try:
         wanted = set(zip(_written(client), _written(server), strict=True))
     except (TypeError, ValueError):
@@ -36,7 +38,8 @@ def user_of(client: Address, server: Address) -> int | None:
             with open(table, encoding="ascii") as lines:
                 for line in lines:
                     parts = line.split()
-                    if len(parts) > _USER and (parts[_LOCAL], parts[_REMOTE]) in wanted:
+                    is_wanted = len(parts) > _INODE and (parts[_LOCAL], parts[_REMOTE]) in wanted
+                    if is_wanted and parts[_INODE] != _UNHELD:
                         return int(parts[_USER])
         except (OSError, ValueError):
             continue

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.core.conversation.sessions import normalised
 from clew.core.log.grants import SCOPES, Scope
+from clew.core.log.records import MADE_BY
 from clew.model import SessionInfo
 from clew.server.problems import Problem
 
@@ -74,6 +75,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """Of a share: the one session."""
     head: str | None = None
     """Of a share: the id of the entry up to which it is shared. None: live."""
+    title: str | None = None
+    """Of such a share: the title that the session had when it was made. None: its messages give it one."""
     redact: bool = False
     """Whatever this caller is told passes the redactor."""
     by_cookie: bool = False
@@ -115,26 +118,52 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         """An Idempotency-Key as it is stored: no caller finds out which keys another one used."""
         return key if self.kind == "owner" else f"{self.id}:{key}"
 
-    def new_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings for a session that this caller creates or forks: with its workspace and its tags."""
-        bound = dict(settings)
-        if bound.get("workspace") is None:  # none was asked for
-            bound.pop("workspace", None)
-        self.check_settings(bound)
-        if self.workspace is not None:
-            bound["workspace"] = self.workspace
-        if self.tags:
-            bound["tags"] = list(dict.fromkeys((*self.tags, *(settings.get("tags") or ()))))
-        return bound
+    # -- what it makes of sessions: a bound caller puts none where it does not see it any more, nor into a
+    # workspace or a tag beyond its own, where others would meet it
 
-    def check_settings(self, settings: Mapping[str, Any], *, tags: bool = False) -> None:
-        """Refuse settings that would take a session away from where this caller may see it. `tags`: those
-        that are given replace the ones that are there."""
-        asked = settings.get("workspace", self.workspace)
-        if self.workspace is not None and (asked is None or normalised(asked) != self.workspace):
+    def new_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings for a session that this caller makes: with its workspace, its tags and its mark."""
+        if not self.is_bound:
+            return dict(settings)
+        given = dict(settings)
+        if given.get("workspace") is not None:
+            self._check_workspace(given["workspace"], None)
+        self._check_tags(given.get("tags") or ())
+        return given | {
+            "workspace": self.workspace,
+            "tags": list(self.tags),
+            "metadata": {**(given.get("metadata") or {}), MADE_BY: self.id},
+        }
+
+    def changed_settings(self, before: SessionInfo, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that this caller gives to a session instead of those that it has. What others have put it
+        into can stay."""
+        given = dict(changes)
+        if not self.is_bound:
+            return given
+        if "workspace" in given:
+            self._check_workspace(given["workspace"], before.workspace)
+        if "tags" in given:
+            self._check_tags(given["tags"] or (), before.tags)
+            if not set(self.tags) <= set(given["tags"] or ()):
+                raise bound(f"this token works with the tags {', '.join(self.tags)} only", "keep these tags")
+        if "metadata" in given:
+            kept = {name: value for name, value in (given["metadata"] or {}).items() if name != MADE_BY}
+            mark = {MADE_BY: before.metadata[MADE_BY]} if MADE_BY in before.metadata else {}
+            given["metadata"] = kept | mark
+        return given
+
+    def _check_workspace(self, asked: str | None, before: str | None) -> None:
+        wanted = None if asked is None else normalised(asked)
+        if self.workspace is not None and wanted != self.workspace:
             raise bound(f"this token works in {self.workspace!r} only", "leave out `workspace`")
-        if tags and "tags" in settings and not set(self.tags) <= set(settings["tags"] or ()):
-            raise bound(f"this token works with the tags {', '.join(self.tags)} only", "keep these tags")
+        if self.workspace is None and wanted not in (None, before):
+            raise bound(f"this token puts no session into {asked!r}", "leave out `workspace`")
+
+    def _check_tags(self, asked: Iterable[str], before: Iterable[str] = ()) -> None:
+        beyond = [tag for tag in asked if tag not in {*self.tags, *before}]
+        if beyond:
+            raise bound(f"this token gives no session the tag {beyond[0]!r}", "leave out other tags")
 
 
 def check_reach(principal: Principal, route: Route) -> None:

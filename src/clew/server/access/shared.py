@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import msgspec
 
 from clew.core.conversation.history import read_path, standing_at
-from clew.core.conversation.points import Point, path_of
+from clew.core.conversation.moves import title_at
+from clew.core.conversation.points import Point, head_of, path_of
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.tree import locate
 from clew.core.redact.redactor import Redactor
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidError, SessionNotFoundError
-from clew.model import Context, Head, Page, Tree, UsageTotals
+from clew.model import Branch, Context, Head, Page, Tree, UsageTotals
 from clew.server.problems import Problem
 from clew.session import Session
 
@@ -85,6 +86,7 @@ class SharedSession(Session):
     def __init__(self, session: Session, principal: Principal) -> None:
         super().__init__(session._scope, session._access)
         self._shared_at = _place(principal.head)
+        self._title = principal.title
         self._redactor = Redactor() if principal.redact else None
 
     @contextmanager
@@ -165,13 +167,8 @@ class SharedSession(Session):
     def info(self) -> SessionInfo:
         """Of what the session is, what the conversation itself shows."""
         info = super().info
-        fixed: dict[str, Any] = {}
         if self._shared_at is not None:
-            with self._look() as (reader, row):
-                last = read_path(reader, path_of(reader, row.head), row.head.position, row.head.position)
-            ended = last[-1].time if last else info.created_at
-            info = msgspec.structs.replace(info, preview="")
-            fixed = {"status": "completed", "updated_at": ended}
+            info = self._as_it_was(info)
         return msgspec.structs.replace(
             info,
             title=self._clean(info.title),
@@ -190,7 +187,24 @@ class SharedSession(Session):
             never_expires=False,
             idle_timeout=None,
             agent_branch=None,
-            **fixed,
+        )
+
+    def _as_it_was(self, info: SessionInfo) -> SessionInfo:
+        """Without what may have been set, or have happened, later: all that is known of a session but not by
+        the entries that are shared."""
+        with self._look() as (reader, row):
+            title = title_at(reader, row.head) if self._title is None else self._title
+            last = read_path(reader, path_of(reader, row.head), row.head.position, row.head.position)
+        return msgspec.structs.replace(
+            info,
+            title=title,
+            title_is_auto=title is not None and self._title is None,
+            preview="",
+            vendor=None,
+            model=None,
+            agent=None,
+            status="completed",
+            updated_at=last[-1].time if last else info.created_at,
         )
 
     def _clean(self, text: Any) -> Any:
@@ -208,13 +222,15 @@ class SharedSession(Session):
         return UsageTotals()
 
     def tree(self) -> Tree:
-        """The branches of the path, and nothing else of the tree."""
-        tree = super().tree()
+        """The branches of the path, as far as it goes along them, and nothing else of the tree."""
         with self._look() as (reader, row):
-            own = {reader.get_branch(part.branch).uid for part in path_of(reader, row.head)}
-        return Tree(
-            self.id, tuple(one for one in tree.branches if one.id in own), {self.id: self.head}, {}, ()
-        )
+            rows = [(reader.get_branch(part.branch), part) for part in path_of(reader, row.head)]
+            head = head_of(reader, row.head)
+        branches: list[Branch] = []
+        for branch, part in rows:
+            parent = Head(branches[-1].id, part.first - 1) if branches else None
+            branches.append(Branch(branch.uid, self.id, parent, part.first, part.last))
+        return Tree(self.id, tuple(branches), {self.id: head}, {}, ())
 
 
 # -- without secrets

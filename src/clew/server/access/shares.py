@@ -1,7 +1,8 @@
 """Shares: one session that may be read by everyone who has the link, and what such a link reaches.
 
-A share reads one session: as it was up to one entry, or live. It reaches the routes that are named here, and
-no other; it never leads to other branches, to forks, to other sessions of the tree or to files.
+A share reads one session: as it was up to one entry, without a word of what came later, or live. It reaches
+the routes that are named here, and no other; it never leads to other branches, to forks, to other sessions of
+the tree or to files.
 """
 
 from __future__ import annotations
@@ -78,10 +79,12 @@ def add_share(
     now = store._engine.host.now()
     id = new_id("s")
     text = new_secret(id)
+    info = session.info
     record = ShareRecord(
         session=session.id,
         sid=session._sid,
         head=None if at is None else head_text(at),
+        title=info.title if at == info.head and not info.title_is_auto else None,
         redact=redact,
         hash=hash_of(text),
         created=now,

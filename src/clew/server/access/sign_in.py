@@ -177,6 +177,7 @@ class SignIn:
             scopes=frozenset({"read"}),
             session=record.session,
             head=record.head,
+            title=record.title,
             redact=record.redact,
             expires=record.expires,
         )

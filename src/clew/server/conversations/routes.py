@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from clew.core.log.records import COPIED_FROM, MADE_BY, PARENT
 from clew.errors import SessionNotFoundError, SessionTakenError
 from clew.model import Entry, Head, Json, SessionInfo
 from clew.server.call import Call
@@ -35,7 +36,7 @@ from clew.store import Store
 FRAMEWORK: Final = "openai-conversations"
 WRITES_TO: Final = frozenset({FRAMEWORK, "openai-agents"})
 """The frameworks whose sessions this API also writes to: they keep the same items."""
-KEPT_AS: Final = {"framework": "openai.framework"}
+KEPT_AS: Final = {name: f"openai.{name}" for name in ("framework", PARENT, COPIED_FROM, MADE_BY)}
 """A pair of a client's metadata whose name the store needs itself is kept under another one."""
 BEGINNING: Final = Head("", -1)
 
@@ -49,7 +50,7 @@ def create_conversation(call: Call, body: NewConversation) -> Conversation:
     items = taken(body.items or (), call.key)
     _check_distinct(given_ids(items))
     metadata = {**_stored(body.metadata or {}), "framework": FRAMEWORK}
-    settings = call.principal.new_settings({"metadata": metadata})
+    settings = call.new_settings({"metadata": metadata})
 
     def work(store: Store) -> SessionInfo:
         # A repeat with the same key finds what the first request made.

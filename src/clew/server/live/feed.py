@@ -127,8 +127,12 @@ class Feed:
             frames += self._news_of_status(row)
         return Page(frames, has_more)
 
+    def _status_of(self, row: SessionRow) -> Status:
+        """Of what is shared up to an entry, nothing comes any more."""
+        return STATUSES[row.status] if self._principal.head is None else "completed"
+
     def _news_of_status(self, row: SessionRow) -> list[Frame]:
-        status = STATUSES[row.status]
+        status = self._status_of(row)
         if status == self._status or self._principal.head is not None:
             return []
         self._status = status
@@ -151,7 +155,7 @@ class Feed:
     def _begin(self, reader: Reader, row: SessionRow, tip: HeadRow, now: Sequence[Segment]) -> list[Frame]:
         if self._after is None:
             self._has = list(now)
-            self._place, self._status = head_of(reader, tip), STATUSES[row.status]
+            self._place, self._status = head_of(reader, tip), self._status_of(row)
             data: dict[str, object] = {
                 "session": self.id,
                 "head": self._place,
@@ -170,12 +174,18 @@ class Feed:
         self, reader: Reader, row: SessionRow, place: Head, now: Sequence[Segment]
     ) -> list[Segment] | None:
         """The path to a place where this session may have stood; None: it means nothing here. An entry of
-        another session is no such place, even if both are of one tree: the answer would tell of it."""
+        another session is no such place, even if both are of one tree: the answer would tell of it.
+
+        The place is the client's word, and may be made up. To a share the answer follows from the path that
+        it sees: whether there is such an entry further on, or on a branch that was left, is not told."""
         if place.position < 0:
             return []
         branch = reader.find_branch(place.branch)
         if branch is None or branch.tree != row.tree:
             return None
+        if self._principal.kind == "share":
+            is_passed = any(part.branch == branch.branch for part in now)
+            return path_to(reader, branch.branch, place.position) if is_passed else None
         if reader.get_tip(branch.branch, place.position) is None:
             return None
         if (

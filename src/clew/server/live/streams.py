@@ -36,6 +36,25 @@ class Line(NamedTuple):
     """Seconds between two signs of life."""
 
 
+class Pulse:
+    """When a stream that has nothing to tell is to show that it lives. It counts from what was sent last, and
+    from nothing else: the pauses would tell of what happens that the client is not to hear of."""
+
+    def __init__(self, every: float) -> None:
+        """`every`: in seconds."""
+        self._every = every
+        self._now = asyncio.get_running_loop().time
+        self._due = self._now() + every
+
+    @property
+    def left(self) -> float:
+        """Seconds until then; 0: it is time."""
+        return max(0.0, self._due - self._now())
+
+    def sent(self) -> None:
+        self._due = self._now() + self._every
+
+
 async def until_it_fails(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """A stream, and a farewell if the store cannot be read: its client comes back and goes on."""
     async with aclosing(stream):
@@ -67,6 +86,7 @@ async def of_sessions(
 
     for id in gone:
         yield sse.frame("gone", {"session": id})
+    pulse = Pulse(line.heartbeat)
     with line.hub.subscribed(line.principal, following) as subscription:
         behind: set[int] = set()
         while following and subscription.over is None:
@@ -76,13 +96,17 @@ async def of_sessions(
                 page = await line.in_thread(feed.read)
                 for chunk in _chunks(written(feed, frame) for frame in page.frames):
                     yield chunk
+                    pulse.sent()
                 if not page.has_more:
                     behind.discard(feed.sid)
                 if page.is_over:
                     del following[feed.sid]
                     places.pop(feed.id, None)
-            if following and not behind and not await subscription.wait(line.heartbeat):
-                yield sse.HEARTBEAT
+            if following and not behind:
+                if not pulse.left:
+                    yield sse.HEARTBEAT
+                    pulse.sent()
+                await subscription.wait(pulse.left)
         if subscription.over is not None:
             yield sse.farewell(subscription.over)
 
@@ -106,12 +130,16 @@ async def of_store(line: Line, engine: Engine, backlog: Backlog | None) -> Async
                 backlog = None
             for chunk in _chunks(await written(page)):
                 yield chunk
+        pulse = Pulse(line.heartbeat)
         while subscription.over is None:
             _, news = subscription.take()
             for chunk in _chunks(await written(news)):
                 yield chunk
-            if not await subscription.wait(line.heartbeat):
+                pulse.sent()
+            if not pulse.left:
                 yield sse.HEARTBEAT
+                pulse.sent()
+            await subscription.wait(pulse.left)
         yield sse.farewell(subscription.over)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.log.ids import is_id
+from clew.core.log.records import is_anothers
 from clew.model import SessionInfo
 from clew.server.mcp.view import HERE, View
 
@@ -46,7 +47,7 @@ def named_by(meta: Mapping[str, Any] | None) -> str | None:
 
 def own_sessions(view: View) -> list[SessionInfo]:
     """The caller's own sessions, newest activity first: the one that is known to be, or all that were active
-    a moment ago, where the caller works."""
+    a moment ago, where the caller works; but none that another made with a bound token."""
     named = named_session(view)
     if named is not None:
         return [named]
@@ -55,7 +56,7 @@ def own_sessions(view: View) -> list[SessionInfo]:
         return []
     since = datetime.now(UTC) - RECENT
     page = view.store.list(workspace=scope.workspace, tag=scope.tags or None, since=since, limit=MOST)
-    return list(page.sessions)
+    return [one for one in page if not is_anothers(one.metadata, view.principal.id)]
 
 
 def named_session(view: View) -> SessionInfo | None:

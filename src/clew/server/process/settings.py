@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     concurrent: int = 1000
     """Requests of one caller that are not answered yet."""
     sign_ins: int = 20
-    """Failed sign-ins of one address at once; then one every two seconds."""
+    """Failed sign-ins of one address, or of one user of this machine, at once; then one every two seconds."""
     streams: int = 64
     """Open streams of one caller."""
     stream_deadline: float = 20.0

@@ -54,7 +54,6 @@ PAGE_BYTES: Final = 8 * 1024 * 1024
 """About so large may a page be."""
 MOST_DAMAGED: Final = 200
 """Entries that cannot be read, and are named on a page."""
-FOR_EVER: Final = "private, max-age=31536000, immutable"
 
 
 # -- reading
@@ -157,8 +156,9 @@ def weight_of(shown: EntryView) -> int:
 def get_entry(call: Call, id: str, entry: str, query: EntryQuery) -> Answer:
     """One entry of a session, on whatever branch.
 
-    It never changes, so with `view=raw` it may be kept for ever: the ETag is its hash. Therefore annotations,
-    which do change, are not part of it: see `…/annotations`.
+    It never changes, so with `view=raw` its ETag is its hash: a program that kept it asks with
+    `If-None-Match`. Browsers keep no copy. Annotations, which do change, are not part of it: see
+    `…/annotations`.
     """
     session = call.session(id)
     found = one_entry(call, session, entry)
@@ -166,7 +166,7 @@ def get_entry(call: Call, id: str, entry: str, query: EntryQuery) -> Answer:
     shown = viewer_of(call, session, query.view, large=True, notes=not is_raw).show(found)
     if not is_raw or call.principal.redact:
         return Answer(value=shown)
-    return Answer(value=shown, etag=_tag(found), headers={"cache-control": FOR_EVER})
+    return Answer(value=shown, etag=_tag(found))
 
 
 def _tag(entry: Entry) -> str:
@@ -211,7 +211,7 @@ def get_media(call: Call, id: str, entry: str, number: str) -> Answer:
     except ValueError as exc:  # whoever appended the message wrote it so
         raise _no_media(f"those of entry {entry!r} are not base64") from exc
     kind = media.type if media.type in RASTER else "application/octet-stream"
-    headers = {**attachment(name or "file", media_type=kind), "cache-control": FOR_EVER}
+    headers = attachment(name or "file", media_type=kind)
     return Answer(value=content, media_type=kind, headers=headers, etag=f'"{found.hash}.{at}"')
 
 

@@ -110,7 +110,6 @@ def read_file(call: Call, id: str, path: str) -> Answer:
     headers = {
         **attachment(path.rpartition("/")[2]),
         "accept-ranges": "bytes",
-        "cache-control": "private, no-cache",
         "content-length": str(end - start),
     }
     is_part = end - start < file.size

@@ -86,11 +86,10 @@ def new_code(call: Call) -> Code:
 
 def _shown(call: Call, body: Login) -> Principal:
     server = call.server
-    server.limits.check_codes(call.client)
     if body.once is not None:
         if server.sign_in.take_code(body.once, lambda: _is_own(call)):
             return OWNER
-        server.limits.failed(call.client)
+        server.limits.failed(call.asked)
         raise refused(
             "this sign-in link has expired or was already used",
             next="clew serve --sign-in prints a new one",
@@ -100,7 +99,7 @@ def _shown(call: Call, body: Login) -> Principal:
     try:
         principal = server.sign_in.find(server.sign_in.credential_of(body.token))
     except Problem:
-        server.limits.failed(call.client)
+        server.limits.failed(call.asked)
         raise
     if principal.kind == "share":
         raise refused(

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeVar
 
 from clew.core.conversation import moves
-from clew.core.log.records import STARRED
 from clew.errors import InvalidError, InvalidQueryError
 from clew.exporters.programs.resume_command import resume_of
 from clew.model import Branch, Comparison, Entry, Head, Moved, SessionInfo, Tree
@@ -256,13 +255,15 @@ def fork(call: Call, id: str, body: ForkBody) -> Answer:
     """Make a session that shares every entry up to a point; it costs the same however many these are.
 
     Checkpoints on the way there, or all of them, variables and settings are copied; aliases and the star (the
-    tag `starred`) are not. `If-Match` as for an append.
+    tag `starred`) are not. `If-Match` as for an append. The fork of a bound token has the workspace and the
+    tags of the token, and no others.
     """
 
     def work(session: Session) -> SessionInfo:
         made = session.fork(body.id, at=call.point(session, body.at), checkpoints=body.checkpoints)
-        if STARRED in call.principal.tags:  # without it the caller would not see its own fork
-            made.update(tags=[*made.info.tags, STARRED])
+        settings = call.fork_settings(made.info)
+        if settings:
+            made.update(**settings)
         return made.info
 
     return described(call, discreet(call, lambda: call.change(call.session(id), work)), status=201)
@@ -288,19 +289,10 @@ def get_tree(call: Call, id: str) -> TreeView:
 def _own_part(call: Call, session: Session, tree: Tree) -> Tree:
     """The tree without sessions that are not the caller's to see."""
     seen = {id for id in (*tree.heads, *tree.children) if _is_seen(call, id)}
-    parents = {branch.id: branch.parent for branch in tree.branches}
-    kept = {branch.id for branch in tree.branches if branch.session in seen}
-    for place in (tree.heads[id] for id in tree.heads if id in seen):
-        kept.add(place.branch)
-    waiting = list(kept)
-    while waiting:
-        parent = parents.get(waiting.pop())
-        if parent is not None and parent.branch not in kept:
-            kept.add(parent.branch)
-            waiting.append(parent.branch)
+    reached = _reached(tree, seen)
     return Tree(
         session.id,
-        tuple(_cut(branch, seen) for branch in tree.branches if branch.id in kept),
+        tuple(_cut(branch, seen, reached[branch.id]) for branch in tree.branches if branch.id in reached),
         {id: head for id, head in tree.heads.items() if id in seen},
         {id: fork for id, fork in tree.forks.items() if id in seen and fork.session in seen},
         tuple(one for one in tree.checkpoints if one.session in seen),
@@ -308,11 +300,23 @@ def _own_part(call: Call, session: Session, tree: Tree) -> Tree:
     )
 
 
-def _cut(branch: Branch, seen: set[str]) -> Branch:
-    """A branch without the name of a session that is not to be seen."""
-    if branch.session is None or branch.session in seen:
+def _reached(tree: Tree, seen: set[str]) -> dict[str, int]:
+    """How far the sessions that are seen go along each branch: their own, and those that they come from."""
+    found = {branch.id: branch.last for branch in tree.branches if branch.session in seen}
+    for place in (tree.heads[id] for id in tree.heads if id in seen):
+        found[place.branch] = max(place.position, found.get(place.branch, -1))
+    for branch in reversed(tree.branches):  # each comes behind the one that it continues
+        if branch.id in found and branch.parent is not None:
+            parent = branch.parent
+            found[parent.branch] = max(parent.position, found.get(parent.branch, -1))
+    return found
+
+
+def _cut(branch: Branch, seen: set[str], last: int) -> Branch:
+    """A branch without the name of a session that is not to be seen, and without what only that one has."""
+    if branch.session in seen:
         return branch
-    return Branch(branch.id, None, branch.parent, branch.first, branch.last)
+    return Branch(branch.id, None, branch.parent, branch.first, last)
 
 
 def _is_seen(call: Call, id: str) -> bool:

@@ -6,11 +6,11 @@ from itertools import islice
 
 import msgspec
 
+from clew.core.conversation import sessions
 from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
-from clew.server.process.settings import MOST_LISTED
 from clew.server.routes.moves import check_files
 from clew.server.routes.sessions import as_seen
 from clew.server.routing import Routes, Scope
@@ -87,24 +87,18 @@ def count_facets(call: Call, query: FacetsQuery) -> Facets:
 
 @routes.get("/latest", answer=SessionInfo)
 def latest_session(call: Call, query: LatestQuery) -> SessionInfo:
-    """The session with the newest activity that has messages."""
+    """The session with the newest activity that has messages.
+
+    Sessions that another caller made with a token that is bound to a workspace or to tags are left out: an
+    agent that goes on with the latest one takes it for its own past.
+    """
     filters = call.principal.within(query.workspace)
     if filters is not None:
-        workspace, tags = filters
-        if not tags:
-            found = call.store.latest(workspace=workspace)
-            if found is not None:
-                return as_seen(call, found.info)
-        else:
-            cursor = None
-            while True:
-                page = call.store.list(workspace=workspace, tag=tags, limit=MOST_LISTED, cursor=cursor)
-                for info in page:
-                    if info.messages:
-                        return as_seen(call, info)
-                cursor = page.cursor
-                if cursor is None:
-                    break
+        with call.store._engine.read() as reader:
+            row = sessions.latest(reader, *filters, caller=call.principal.id)
+            if row is not None:
+                run = reader.get_record(row.sid, "run", "")
+                return as_seen(call, sessions.info_of(reader, row, reader.get_details(row.sid), run))
     raise Problem(
         404,
         "session_not_found",
