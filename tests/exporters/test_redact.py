@@ -100,12 +100,13 @@ def test_s24_a_field_that_has_a_secret_for_a_name_is_reported_without_it() -> No
 
 
 def test_s24_i17_signatures_and_images_are_left_byte_for_byte() -> None:
+    image = f"iVBORw0KGgo/{KEY}"
     message = {
         "role": "assistant",
         "content": [
             {"type": "thinking", "thinking": "x", "signature": KEY},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": KEY}},
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{KEY}"}},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": image}},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}},
         ],
     }
     assert Redactor().value(message, "x") == message

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from clew.core.redact import sealed
 from clew.core.redact.escapes import Colored, Edit, without_escapes
 from clew.core.redact.rules import RULES, SHAPES, Rule
 from clew.core.redact.values import LONGEST_NAME, is_named_secret, is_surely_secret
@@ -25,12 +26,7 @@ _SECRET_NAME: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|token|credential|api[_-]?key|(?:access|auth|private|encryption"
     r"|signing|master|account)[_-]?key"
 )
-_SEALED: Final = frozenset(
-    {"signature", "thoughtSignature", "thought_signature", "encrypted_content", "encryptedContent"}
-)
-"""Fields in which a provider checks every byte. They say nothing to people."""
 _SHAPES: Final = frozenset(SHAPES)
-_MEDIA_DATA: Final = frozenset({"data", "b64_json", "file_data", "image_url", "url"})
 
 
 class RedactedPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,27 +162,38 @@ class Redactor:
         """What stands for a secret; None: it is none. No match: a value that its field gives away."""
         return f"[REDACTED:{kind}]"
 
-    def _walk(self, value: Json, place: str, name: str) -> Json:
+    def _walk(
+        self, value: Json, place: str, name: str, *, holder_name: str = "", is_of_model: bool = True
+    ) -> Json:
+        """`holder_name`: the field that the value stands in; `is_of_model`: no user and no tool made it."""
         if isinstance(value, str):
             return self._named(value, place, name)
         if isinstance(value, list):
-            return [self._walk(item, f"{place}[{at}]", name) for at, item in enumerate(value)]
+            return [
+                self._walk(item, f"{place}[{at}]", name, holder_name=holder_name, is_of_model=is_of_model)
+                for at, item in enumerate(value)
+            ]
         if isinstance(value, dict):
-            return dict(self._fields(value, place))
+            return dict(self._fields(value, place, holder_name, is_of_model=is_of_model))
         return value
 
-    def _fields(self, value: dict[str, Json], place: str) -> Iterator[tuple[str, Json]]:
+    def _fields(
+        self, value: dict[str, Json], place: str, holder_name: str, *, is_of_model: bool
+    ) -> Iterator[tuple[str, Json]]:
+        is_of_model = is_of_model and sealed.is_of_model(value)
         # Environments are often written as {"name": "DB_PASSWORD", "value": "…"}.
         told = value.get("name", value.get("key"))
         for name, item in value.items():
-            if name in _SEALED or (name in _MEDIA_DATA and _is_media(value, item)):
+            is_sealed = is_of_model and sealed.is_sealed(value, holder_name, name, item)
+            if is_sealed or sealed.is_media(value, name, item):
                 yield name, item
                 continue
             clean = self.text(name, place)
             shown = clean if len(clean) <= LONGEST_SHOWN else f"{clean[:LONGEST_SHOWN]}…"
             at = f"{place}.{shown}" if "." in place or "]" in place or ":" in place else f"{place}: {shown}"
             known_as = told if name == "value" and isinstance(told, str) else name
-            yield clean, self._walk(item, at, known_as)
+            below = is_of_model and not sealed.is_given_to_tools(value, name)
+            yield clean, self._walk(item, at, known_as, holder_name=name, is_of_model=below)
 
     def _named(self, text: str, place: str, name: str) -> str:
         clean = self.text(text, place)
@@ -219,13 +226,3 @@ def _own_rule(kind: str, pattern: str) -> Rule:
         return Rule(kind, ("",), re.compile(pattern), is_own=True)
     except re.error as exc:
         raise InvalidError(f"the rule {kind!r} is no regular expression: {exc}") from exc
-
-
-def _is_media(holder: Mapping[str, Json], value: Json) -> bool:
-    """An image or a file, as base64: it is not searched."""
-    if not isinstance(value, str):
-        return False
-    if value.startswith("data:"):
-        return ";base64," in value[:100]
-    kind = holder.get("media_type", holder.get("mimeType", holder.get("mime_type")))
-    return isinstance(kind, str) and kind.startswith(("image/", "audio/", "video/", "application/pdf"))
