@@ -176,6 +176,11 @@ def test_a_redacted_json_export_has_no_hashes_that_would_confirm_a_guess(store: 
         '\\"' * 90_000 + "password",
         "aws " * 50_000,
         "cookie=" * 30_000,
+        "password%3D" * 20_000,
+        "%25" * 90_000,
+        "pass\u200bword=" * 20_000,
+        "\u200b" * 200_000,
+        "%41\n" * 40_000,
     ],
     ids=lambda text: text[:12] + text[-8:],
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
 from clew.core.redact import sealed
-from clew.core.redact.escapes import Colored, Edit, without_escapes
+from clew.core.redact.escapes import Edit, ShownText, Way, coded_lines, has_coded, without_escapes
 from clew.core.redact.rules import RULES, SHAPES, Rule
 from clew.core.redact.values import LONGEST_NAME, is_named_secret, is_surely_secret
 from clew.errors import CorruptError, InvalidError
@@ -100,13 +101,23 @@ class Redactor:
 
     def text(self, text: str, place: str) -> str:
         """The text without its secrets. Its escape sequences stay, and are no part of what is judged."""
-        if not Colored(text).has_sequences:
-            return self._read(self._rules, text, place)
-        # A colour may stand inside of a word, or between two; a key, or what a rule of the caller finds, may
-        # begin with what looks like the end of a sequence.
-        text = self._read(self._rules, text, place)
-        text = self._read(self._rules, text, place, gap=" ")
-        return self._read(self._exact, text, place, gap=None)
+        if not ShownText(text).differs:
+            text = self._read(self._rules, text, place, "as it is")
+        else:
+            # A colour may stand inside of a word, or between two; a key, or what a rule of the caller finds,
+            # may begin with what looks like the end of a sequence.
+            text = self._read(self._rules, text, place, "without")
+            text = self._read(self._rules, text, place, "with gaps")
+            text = self._read(self._exact, text, place, "as it is")
+        return self._decoded(text, place) if has_coded(text) else text
+
+    def _decoded(self, text: str, place: str) -> str:
+        """The same for what percent signs stand for: only lines in which there are some are read again."""
+        shown = []
+        for is_coded, lines in groupby(coded_lines(text), lambda line: line.is_coded):
+            part = "".join(line.text for line in lines)
+            shown.append(self._read(self._rules, part, place, "decoded") if is_coded else part)
+        return "".join(shown)
 
     def value(self, value: Json, place: str, name: str = "") -> Json:
         """A JSON value without the secrets in its texts; a new one, the given one stays as it is.
@@ -134,9 +145,9 @@ class Redactor:
         }
         return msgspec.structs.replace(entry, raw=self.raw(entry.raw, place), annotations=notes)
 
-    def _read(self, rules: Iterable[Rule], text: str, place: str, gap: str | None = "") -> str:
-        """Apply rules to a text. `gap`: what is read in place of an escape sequence; None: the sequence."""
-        shown = Colored(text, gap)
+    def _read(self, rules: Iterable[Rule], text: str, place: str, way: Way) -> str:
+        """Apply rules to a text, read in this way."""
+        shown = ShownText(text, way)
         lower = shown.plain.lower()
         for rule in rules:
             edits = self._edits(rule, shown.plain, place) if any(hint in lower for hint in rule.hints) else ()
