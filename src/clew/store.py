@@ -929,6 +929,7 @@ class Store:
         again: bool = False,
         redact: bool | None = None,
         name: str | None = None,
+        max_unpacked: int | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
@@ -946,6 +947,9 @@ class Store:
             redact: Whether definite secrets are replaced; None: as `redaction` says.
             name: What the file is called instead of its path: it came through a pipe or over a network, and
                 is not kept where it is now. The store keeps no record of the place.
+            max_unpacked: Bytes that compressed files, sparse files and databases may unpack to beyond a
+                multiple of their sizes, all of them together; None: 32 MiB. What is more is left out, and
+                the report says so.
             on_progress: Told how far it is.
         """
         self._scope.outside("Store.import_path()")
@@ -959,6 +963,7 @@ class Store:
             again=again,
             redact=redact,
             name=name,
+            max_unpacked=max_unpacked,
             on_progress=on_progress,
         )
         return report

@@ -100,12 +100,13 @@ def test_s24_a_field_that_has_a_secret_for_a_name_is_reported_without_it() -> No
 
 
 def test_s24_i17_signatures_and_images_are_left_byte_for_byte() -> None:
+    image = f"iVBORw0KGgo/{KEY}"
     message = {
         "role": "assistant",
         "content": [
             {"type": "thinking", "thinking": "x", "signature": KEY},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": KEY}},
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{KEY}"}},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": image}},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}},
         ],
     }
     assert Redactor().value(message, "x") == message
@@ -175,6 +176,11 @@ def test_a_redacted_json_export_has_no_hashes_that_would_confirm_a_guess(store: 
         '\\"' * 90_000 + "password",
         "aws " * 50_000,
         "cookie=" * 30_000,
+        "password%3D" * 20_000,
+        "%25" * 90_000,
+        "pass\u200bword=" * 20_000,
+        "\u200b" * 200_000,
+        "%41\n" * 40_000,
     ],
     ids=lambda text: text[:12] + text[-8:],
 )

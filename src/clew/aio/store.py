@@ -612,6 +612,7 @@ class AsyncStore:
         again: bool = False,
         redact: bool | None = None,
         name: str | None = None,
+        max_unpacked: int | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         return await self._call(
@@ -624,6 +625,7 @@ class AsyncStore:
             again=again,
             redact=redact,
             name=name,
+            max_unpacked=max_unpacked,
             on_progress=on_progress,
         )
 

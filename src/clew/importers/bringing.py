@@ -23,6 +23,7 @@ from clew.importers.reading.files import has_whole_lines
 from clew.importers.reading.seen import Seen
 from clew.importers.reading.values import kind
 from clew.importers.records import SessionOf
+from clew.importers.unpacking import UnpackedTooMuchError
 from clew.model.transfer import ImportedSession
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ class Bringing:
                     raise
                 raise NotFollowedError from error
             # No file may cost the others, whatever it holds.
-            self.refuse(f"it cannot be read: {type(error).__name__}: {error}")
+            is_told = isinstance(error, UnpackedTooMuchError)
+            self.refuse(str(error) if is_told else f"it cannot be read: {type(error).__name__}: {error}")
         self._end(opened)
 
     def _end(self, opened: Opened | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -21,6 +20,8 @@ import msgspec
 
 from clew.errors import CheckpointNotFoundError, ClewError
 from clew.importers.contract import SourceCheckpoint
+from clew.importers.reading.seen import doubt
+from clew.importers.unpacking import Allowance, UnpackedTooMuchError, copy_file
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -44,10 +45,13 @@ class KeptFiles:
         self._store = store
         self._id = session
         self._bench = bench
-        self._taken: dict[tuple[str, int], str] = {}
+        self._taken: dict[tuple[str, int], tuple[str, int]] = {}
+        """Snapshots, and how many copies of files are in each."""
         self._new: list[str] = []
         self._asked: set[str] = set()
         self._lacking: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        """Files whose copies would unpack to too much, and what was said of them."""
 
     def take(self, checkpoints: Iterable[SourceCheckpoint]) -> list[SourceCheckpoint]:
         """Each with the snapshot that it has already, or gets now."""
@@ -66,14 +70,18 @@ class KeptFiles:
 
     @property
     def lacking(self) -> str:
-        """Which copies of files are missing; empty: none."""
-        if not self._lacking:
-            return ""
-        path = min(self._lacking.values())
-        return (
-            f"{len(self._lacking)} of {len(self._asked)} copies of files are missing, as one of {path!r};"
-            " all else was kept"
-        )
+        """Which copies of files are missing or were left out; empty: none."""
+        said = []
+        if self._lacking:
+            path = min(self._lacking.values())
+            said.append(
+                f"{len(self._lacking)} of {len(self._asked)} copies of files are missing, as one of {path!r};"
+                " all else was kept"
+            )
+        if self._refused:
+            path, reason = min(self._refused.items())
+            said.append(f"{len(self._refused)} kept files were left out, as {path!r}: {reason}")
+        return "; ".join(said)
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +109,7 @@ class KeptFiles:
         if known is not None and _is_whole(known, checkpoint):
             return _as_it_is(checkpoint, known)
         files = self._found(checkpoint.files)
-        count = sum(place is not None for place in files.values())
+        count = _count(files)
         if known is not None and known.snapshot is not None and _kept(known) > count:
             return _as_it_is(checkpoint, known)  # what the program has cleaned up since is still here
         if not count and not checkpoint.is_complete:
@@ -109,10 +117,14 @@ class KeptFiles:
         listing = _listing(checkpoint.files)
         key = listing, count
         if key not in self._taken:
-            self._taken[key] = self._bench.snapshot(self._store, files)
-            self._new.append(self._taken[key])
-        state: Json = {**checkpoint.state, "kept": count, "listing": listing}
-        return msgspec.structs.replace(checkpoint, state=state, snapshot=self._taken[key])
+            refused = self._bench.lay_out(files)
+            self._refused |= refused
+            taken = self._bench.snapshot(self._store, files), count - len(refused)
+            self._taken[key] = taken
+            self._new.append(taken[0])
+        snapshot, kept = self._taken[key]
+        state: Json = {**checkpoint.state, "kept": kept, "listing": listing}
+        return msgspec.structs.replace(checkpoint, state=state, snapshot=snapshot)
 
     def _found(self, files: Mapping[str, Kept]) -> dict[str, Kept]:
         """Without those whose copies are gone, or whose paths cannot be laid out."""
@@ -149,12 +161,22 @@ class Bench:
     def _folder(self) -> Path:
         return Path(self._directory.name)
 
-    def snapshot(self, store: Store, files: Mapping[str, Kept]) -> str:
+    def lay_out(self, files: Mapping[str, Kept]) -> dict[str, str]:
+        """Put these files there and no others. Return those that the import may not unpack, and why."""
         wanted = {path: copy for path, copy in files.items() if copy is not None}
         for path in [path for path, copy in self._laid.items() if wanted.get(path) != copy]:
             self._take_away(path)
-        for path in wanted.keys() - self._laid.keys():
-            self._put(path, wanted[path])
+        refused = {}
+        for path in sorted(wanted.keys() - self._laid.keys()):
+            try:
+                self._put(path, wanted[path])
+            except UnpackedTooMuchError as error:
+                doubt()  # the next import may allow more
+                refused[path] = str(error)
+        return refused
+
+    def snapshot(self, store: Store, files: Mapping[str, Kept]) -> str:
+        """Take a snapshot of those of the files that are laid out."""
         # What could not be laid out is not named: a name without a file says that the file was not there.
         known = [path for path, copy in files.items() if copy is None or path in self._laid]
         return store.snapshot(self._folder, include=_named(known), exclude=["*", *_ways(known)]).id
@@ -162,10 +184,12 @@ class Bench:
     def _take_away(self, path: str) -> None:
         """With the directories that are empty then: a snapshot would hold them."""
         del self._laid[path]
-        file = self._folder / path
-        file.unlink()
+        (self._folder / path).unlink()
+        self._drop_empty(path)
+
+    def _drop_empty(self, path: str) -> None:
         with suppress(OSError):
-            for above in file.parents[: path.count("/")]:
+            for above in (self._folder / path).parents[: path.count("/")]:
                 above.rmdir()
 
     def _put(self, path: str, copy: str | bytes) -> None:
@@ -173,20 +197,33 @@ class Bench:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(copy, bytes):
+                Allowance(path).take(len(copy))
                 target.write_bytes(copy)
             else:
-                shutil.copyfile(copy, target, follow_symlinks=False)
+                with open(copy, "rb", opener=_not_a_link) as source, target.open("wb") as file:
+                    copy_file(source, file, path)
+        except UnpackedTooMuchError:
+            target.unlink(missing_ok=True)
+            self._drop_empty(path)
+            raise
         except OSError:
             return  # one of two paths of which one is a directory in the other, or a copy that just went
         self._laid[path] = copy
+
+
+def _not_a_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+def _count(files: Mapping[str, Kept]) -> int:
+    return sum(copy is not None for copy in files.values())
 
 
 def _is_whole(known: Checkpoint | None, checkpoint: SourceCheckpoint) -> bool:
     """Whether a checkpoint of the store has a snapshot of just these copies, none of which was missing."""
     if known is None or known.snapshot is None:
         return False
-    wanted = sum(copy is not None for copy in checkpoint.files.values())
-    return _kept(known) >= wanted and _noted(known, "listing") == _listing(checkpoint.files)
+    return _kept(known) >= _count(checkpoint.files) and _noted(known, "listing") == _listing(checkpoint.files)
 
 
 def _kept(known: Checkpoint) -> float:

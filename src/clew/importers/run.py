@@ -44,6 +44,7 @@ from clew.importers.kept_files import Bench, KeptFiles
 from clew.importers.ledger import Draft, Ledger, problems_of
 from clew.importers.reading.seen import note, watching
 from clew.importers.records import SessionOf, Source, record_of
+from clew.importers.unpacking import Budget
 from clew.model.session import microseconds, utc
 from clew.model.transfer import ImportedFile, ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
@@ -90,6 +91,7 @@ def import_path(
     again: bool = False,
     redact: bool | None = None,
     name: str | None = None,
+    max_unpacked: int | None = None,
 ) -> ImportReport:
     """`store` is asked when there is a session for it: so an import of nothing makes no store. `redact`:
     whether definite secrets are replaced; None: as the policy of the store says. `name` as of a `Place`."""
@@ -102,6 +104,7 @@ def import_path(
         again=again,
         on_progress=on_progress,
         redact=redact,
+        max_unpacked=max_unpacked,
     )
 
 
@@ -115,6 +118,7 @@ def import_places(
     again: bool,
     on_progress: OnImportProgress | None,
     redact: bool | None = None,
+    max_unpacked: int | None = None,
 ) -> ImportReport:
     """As one import. What is wrong with one of several places is a problem; with the only one, an error."""
     ledger = Ledger(store(writes=False)._engine, is_trusted=not again)
@@ -128,7 +132,7 @@ def import_places(
             path = checked(place.path)
             one = look(path, place.format, ledger)
             if strict:
-                trial = Manner(dry_run=True, rename=rename)
+                trial = Manner(dry_run=True, rename=rename, max_unpacked=max_unpacked)
                 _refuse_problems(Import(store, ledger, [one], {}, trial).run())
         except InvalidError as error:
             if place.is_guess:
@@ -145,7 +149,7 @@ def import_places(
             if place.name is not None:
                 names[str(path)] = place.name
         found.append(one)
-    manner = Manner(dry_run=dry_run, rename=rename, redact=redact)
+    manner = Manner(dry_run=dry_run, rename=rename, redact=redact, max_unpacked=max_unpacked)
     return Import(store, ledger, found, names, manner, on_progress).run()
 
 
@@ -160,6 +164,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """A line without its end waits for it; of files that did not change nothing is told."""
     memories: Memories | None = None
     """Of sessions that were followed a short while ago."""
+    max_unpacked: int | None = None
+    """Bytes that all files together may unpack to beyond a multiple of their sizes; None: the usual."""
 
 
 def _refuse_problems(report: ImportReport) -> None:
@@ -226,7 +232,7 @@ class Import:
         """`more`: asked for files that what was brought has something to do with: it is given a report, and
         files that those which were read tell of."""
         same, jobs, rows = self._sorted()
-        with self._bench:
+        with Budget(self._manner.max_unpacked).spent(), self._bench:
             try:
                 for job in jobs:
                     self._bring(job)

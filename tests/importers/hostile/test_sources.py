@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import READERS
+from clew.importers import READERS, unpacking
 from clew.importers.reading import files, jsonlines
 from clew.importers.reading.jsonlines import read_lines
 from tests.importers import test_contexts
@@ -106,7 +106,7 @@ def test_s28_a_bomb_of_a_log_is_read_only_so_far(
     store: clew.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some kilobytes that unpack to 3 GB: what stands before is imported."""
-    monkeypatch.setattr(files, "MOST_UNPACKED", 1024 * 1024)
+    monkeypatch.setattr(unpacking, "MOST", 1024 * 1024)
     start = b"".join(json.dumps(one).encode() + b"\n" for one in _log())
     packer = zstd.ZstdCompressor()
     zeros = b" " * (16 * 1024 * 1024 - 1) + b"\n"

@@ -15,6 +15,8 @@ import msgspec
 import pytest
 
 import clew
+from clew.importers import unpacking
+from clew.importers.reading.files import zstd
 from clew.server.routing import encoded
 from tests.server.conftest import Running, running
 from tests.server.routes.asking import API, assistant, refusal, user
@@ -200,6 +202,18 @@ CLAUDE = b"".join(
 
 def sent(client: httpx.Client, content: Any, **query: Any) -> httpx.Response:
     return client.post(f"{API}/import", content=content, params=query)
+
+
+def test_s28_a_file_that_unpacks_to_far_more_is_read_only_so_far(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "MOST", 1024 * 1024)
+    report = sent(client, zstd().compress(CLAUDE + b" " * 4 * 1024 * 1024 + b"\n"), name="s-1.jsonl.zst")
+    assert report.status_code == 200, report.text
+    assert [one["state"] for one in report.json()["sessions"]] == ["new"]
+    [problem] = report.json()["problems"]
+    assert "the 1 MiB that one import may unpack" in problem["reason"]
+    assert "clew import --again --max-unpacked MIB" in problem["reason"]
 
 
 def test_a_session_comes_in_as_by_the_command_line(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.redact.escapes import ESCAPE, without_escapes_in_json
+from clew.core.redact.escapes import forms_in_json
 
 _LONG: Final = 20
 _ROWS: Final = bytes(
@@ -61,8 +61,10 @@ _BEGUN: Final = re.compile(rb"[0-9]{1,2}m|[0-9A-Fa-f]{2}|[bfnrt]?")
 
 def may_hold(text: bytes) -> bool:
     """Whether there may be a definite secret in a text, encoded as JSON or not; False: surely not."""
-    if ESCAPE in text:
-        text = without_escapes_in_json(text) + b"\n" + text
+    return _is_like_secret(text) or any(map(_is_like_secret, forms_in_json(text)))
+
+
+def _is_like_secret(text: bytes) -> bool:
     rows = text.translate(_ROWS)
     start = rows.find(_ROW)
     if start >= 0 and _has_key(text, rows, start):

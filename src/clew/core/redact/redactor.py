@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
-from clew.core.redact.escapes import Colored, Edit, without_escapes
+from clew.core.redact import sealed
+from clew.core.redact.escapes import Edit, ShownText, Way, coded_lines, has_coded, without_escapes
 from clew.core.redact.rules import RULES, SHAPES, Rule
 from clew.core.redact.values import LONGEST_NAME, is_named_secret, is_surely_secret
 from clew.errors import CorruptError, InvalidError
@@ -25,12 +27,7 @@ _SECRET_NAME: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|token|credential|api[_-]?key|(?:access|auth|private|encryption"
     r"|signing|master|account)[_-]?key"
 )
-_SEALED: Final = frozenset(
-    {"signature", "thoughtSignature", "thought_signature", "encrypted_content", "encryptedContent"}
-)
-"""Fields in which a provider checks every byte. They say nothing to people."""
 _SHAPES: Final = frozenset(SHAPES)
-_MEDIA_DATA: Final = frozenset({"data", "b64_json", "file_data", "image_url", "url"})
 
 
 class RedactedPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,13 +101,23 @@ class Redactor:
 
     def text(self, text: str, place: str) -> str:
         """The text without its secrets. Its escape sequences stay, and are no part of what is judged."""
-        if not Colored(text).has_sequences:
-            return self._read(self._rules, text, place)
-        # A colour may stand inside of a word, or between two; a key, or what a rule of the caller finds, may
-        # begin with what looks like the end of a sequence.
-        text = self._read(self._rules, text, place)
-        text = self._read(self._rules, text, place, gap=" ")
-        return self._read(self._exact, text, place, gap=None)
+        if not ShownText(text).differs:
+            text = self._read(self._rules, text, place, "as it is")
+        else:
+            # A colour may stand inside of a word, or between two; a key, or what a rule of the caller finds,
+            # may begin with what looks like the end of a sequence.
+            text = self._read(self._rules, text, place, "without")
+            text = self._read(self._rules, text, place, "with gaps")
+            text = self._read(self._exact, text, place, "as it is")
+        return self._decoded(text, place) if has_coded(text) else text
+
+    def _decoded(self, text: str, place: str) -> str:
+        """The same for what percent signs stand for: only lines in which there are some are read again."""
+        shown = []
+        for is_coded, lines in groupby(coded_lines(text), lambda line: line.is_coded):
+            part = "".join(line.text for line in lines)
+            shown.append(self._read(self._rules, part, place, "decoded") if is_coded else part)
+        return "".join(shown)
 
     def value(self, value: Json, place: str, name: str = "") -> Json:
         """A JSON value without the secrets in its texts; a new one, the given one stays as it is.
@@ -138,9 +145,9 @@ class Redactor:
         }
         return msgspec.structs.replace(entry, raw=self.raw(entry.raw, place), annotations=notes)
 
-    def _read(self, rules: Iterable[Rule], text: str, place: str, gap: str | None = "") -> str:
-        """Apply rules to a text. `gap`: what is read in place of an escape sequence; None: the sequence."""
-        shown = Colored(text, gap)
+    def _read(self, rules: Iterable[Rule], text: str, place: str, way: Way) -> str:
+        """Apply rules to a text, read in this way."""
+        shown = ShownText(text, way)
         lower = shown.plain.lower()
         for rule in rules:
             edits = self._edits(rule, shown.plain, place) if any(hint in lower for hint in rule.hints) else ()
@@ -166,27 +173,38 @@ class Redactor:
         """What stands for a secret; None: it is none. No match: a value that its field gives away."""
         return f"[REDACTED:{kind}]"
 
-    def _walk(self, value: Json, place: str, name: str) -> Json:
+    def _walk(
+        self, value: Json, place: str, name: str, *, holder_name: str = "", is_of_model: bool = True
+    ) -> Json:
+        """`holder_name`: the field that the value stands in; `is_of_model`: no user and no tool made it."""
         if isinstance(value, str):
             return self._named(value, place, name)
         if isinstance(value, list):
-            return [self._walk(item, f"{place}[{at}]", name) for at, item in enumerate(value)]
+            return [
+                self._walk(item, f"{place}[{at}]", name, holder_name=holder_name, is_of_model=is_of_model)
+                for at, item in enumerate(value)
+            ]
         if isinstance(value, dict):
-            return dict(self._fields(value, place))
+            return dict(self._fields(value, place, holder_name, is_of_model=is_of_model))
         return value
 
-    def _fields(self, value: dict[str, Json], place: str) -> Iterator[tuple[str, Json]]:
+    def _fields(
+        self, value: dict[str, Json], place: str, holder_name: str, *, is_of_model: bool
+    ) -> Iterator[tuple[str, Json]]:
+        is_of_model = is_of_model and sealed.is_of_model(value)
         # Environments are often written as {"name": "DB_PASSWORD", "value": "…"}.
         told = value.get("name", value.get("key"))
         for name, item in value.items():
-            if name in _SEALED or (name in _MEDIA_DATA and _is_media(value, item)):
+            is_sealed = is_of_model and sealed.is_sealed(value, holder_name, name, item)
+            if is_sealed or sealed.is_media(value, name, item):
                 yield name, item
                 continue
             clean = self.text(name, place)
             shown = clean if len(clean) <= LONGEST_SHOWN else f"{clean[:LONGEST_SHOWN]}…"
             at = f"{place}.{shown}" if "." in place or "]" in place or ":" in place else f"{place}: {shown}"
             known_as = told if name == "value" and isinstance(told, str) else name
-            yield clean, self._walk(item, at, known_as)
+            below = is_of_model and not sealed.is_given_to_tools(value, name)
+            yield clean, self._walk(item, at, known_as, holder_name=name, is_of_model=below)
 
     def _named(self, text: str, place: str, name: str) -> str:
         clean = self.text(text, place)
@@ -219,13 +237,3 @@ def _own_rule(kind: str, pattern: str) -> Rule:
         return Rule(kind, ("",), re.compile(pattern), is_own=True)
     except re.error as exc:
         raise InvalidError(f"the rule {kind!r} is no regular expression: {exc}") from exc
-
-
-def _is_media(holder: Mapping[str, Json], value: Json) -> bool:
-    """An image or a file, as base64: it is not searched."""
-    if not isinstance(value, str):
-        return False
-    if value.startswith("data:"):
-        return ";base64," in value[:100]
-    kind = holder.get("media_type", holder.get("mimeType", holder.get("mime_type")))
-    return isinstance(kind, str) and kind.startswith(("image/", "audio/", "video/", "application/pdf"))

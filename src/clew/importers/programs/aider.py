@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from clew.core.messages.repair import NOTICE
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.values import digest, session_id, version
+from clew.importers.unpacking import take_holes
 from clew.model import Json
 
 NAME: Final = "aider"
@@ -102,6 +103,7 @@ class _Lines:
 
     def _decoded(self, path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[str]:
         with path.open("rb") as file:
+            take_holes(file.fileno(), path)
             for number, raw in enumerate(file, start=1):
                 on_bytes(len(raw))
                 try:

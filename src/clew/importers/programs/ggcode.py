@@ -28,6 +28,7 @@ from clew.importers.reading import values
 from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import object_of, read_lines
 from clew.importers.reading.values import Counted, digest, link, name_after, session_id
+from clew.importers.unpacking import take_holes
 from clew.model import Json
 
 NAME: Final = "ggcode"
@@ -311,6 +312,7 @@ def _says(value: Json) -> bool:
 def _lines_with(path: Path, *words: bytes) -> Iterator[dict[str, Json]]:
     """The records whose line holds one of these words; they may also stand in a text."""
     with path.open("rb") as file:
+        take_holes(file.fileno(), path)
         for number, line in enumerate(file, start=1):
             if any(word in line for word in words):
                 record = object_of(line, number, path, _silent)

@@ -20,25 +20,28 @@ from typing import IO, Any, Final
 import msgspec
 
 from clew.core.disk import open_file
-from clew.importers.reading.seen import note
+from clew.importers.reading.seen import doubt, note
+from clew.importers.unpacking import Allowance, UnpackedTooMuchError, take_holes
 from clew.model import Json
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 256 * 1024
 MOST_AT_ONCE: Final = 1024 * 1024 * 1024
 """A document that is larger is not read: it would have to be in memory as a whole."""
-MOST_UNPACKED: Final = 64 * 1024 * 1024
-"""So much may come out of any compressed file,"""
 MOST_TIMES: Final = 200
-"""and so many times its own size: logs become a tenth or a fiftieth, bombs a ten-thousandth."""
+"""So many times its own size may come out of a compressed file before the budget of the import is asked: logs
+become a tenth or a fiftieth, bombs a ten-thousandth."""
 
 
 def content_of(path: Path) -> bytes:
     """All of a file. OSError as `open_file`."""
     note(path)
     with open_file(path) as file:
-        found = file.read(MOST_AT_ONCE + 1)
-    if len(found) > MOST_AT_ONCE:
+        is_small = os.fstat(file.fileno()).st_size <= MOST_AT_ONCE
+        if is_small:
+            take_holes(file.fileno(), path)
+        found = file.read(MOST_AT_ONCE + 1) if is_small else b""
+    if not is_small or len(found) > MOST_AT_ONCE:
         raise OSError(errno.EFBIG, f"it has more than {MOST_AT_ONCE >> 20} MiB", str(path))
     return found
 
@@ -49,7 +52,7 @@ def opened(raw: IO[bytes], path: Path) -> IO[bytes]:
     raw.seek(0)
     if start != _MAGIC and path.suffix != ".zst":
         return raw
-    return io.BufferedReader(_Unpacked(raw), 1024 * 1024)
+    return io.BufferedReader(_Unpacked(raw, path), 1024 * 1024)
 
 
 def has_whole_lines(path: Path, *, waits: bool) -> bool:
@@ -78,12 +81,12 @@ def damage_of(file: IO[bytes]) -> str | None:
 class _Unpacked(io.RawIOBase):
     """A damaged frame ends the file: what stands before it can be read."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
+    def __init__(self, packed: IO[bytes], path: Path) -> None:
         self._packed = packed
+        self._allowance = Allowance(path, times=MOST_TIMES)
         self._zstd = zstd()
         self._frame: Any = None
         self._rest = b""
-        self._taken = self._given = 0
         self.damage: str | None = None
 
     def readable(self) -> bool:
@@ -108,7 +111,7 @@ class _Unpacked(io.RawIOBase):
 
     def _read(self) -> bytes:
         found = self._packed.read(_CHUNK)
-        self._taken += len(found)
+        self._allowance.read(len(found))
         return found
 
     def _next(self, most: int) -> bytes:
@@ -118,9 +121,11 @@ class _Unpacked(io.RawIOBase):
             self.damage = f"the compressed file is damaged: {error}"
             return b""
         self._rest = self._frame.unused_data if self._frame.eof else b""
-        self._given += len(data)
-        if self._given > MOST_UNPACKED + MOST_TIMES * self._taken:
-            self.damage = f"it unpacks to more than {MOST_TIMES} times its size"
+        try:
+            self._allowance.take(len(data))
+        except UnpackedTooMuchError as error:
+            self.damage = str(error)
+            doubt()  # the next import may allow more
             return b""
         return data
 

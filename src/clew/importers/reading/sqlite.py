@@ -20,19 +20,19 @@ and may never end.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from clew.core.disk import create_file, open_file
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.importers.reading.seen import doubt, note
+from clew.importers.unpacking import Allowance, UnpackedTooMuchError, copy_file, stored_size, take_holes
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -109,6 +109,29 @@ def opened(path: Path) -> Iterator[apsw.Connection]:
     """A connection by which the tables of a database can be read, and nothing else be done."""
     for suffix in ("", *_LOGS):
         note(f"{path}{suffix}")
+    with _as_it_lies(path) as db:
+        db.row_trace = _counting(path)
+        yield db
+
+
+def _counting(path: Path) -> Callable[[object, tuple[Any, ...]], tuple[Any, ...]]:
+    """What a connection calls for each row: rows that are read again and again are much out of little."""
+    with open_file(path) as file:
+        take_holes(file.fileno(), path)
+        allowance = Allowance(
+            path, stored_size(file.fileno()) + sum(log.stat().st_size for log in _logs(path))
+        )
+
+    def count(cursor: object, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        allowance.take(sum(len(value) for value in row if isinstance(value, str | bytes)))
+        return row
+
+    return count
+
+
+@contextmanager
+def _as_it_lies(path: Path) -> Iterator[apsw.Connection]:
+    """By its log, or without a lock, or a copy: see above."""
     with ExitStack() as stack:
         db = _entered(stack, path)
         if db is not None:
@@ -151,6 +174,9 @@ def reporting(path: Path, on_problem: OnProblem) -> Iterator[None]:
 
     try:
         yield
+    except UnpackedTooMuchError as exc:
+        doubt()  # the next import may allow more
+        on_problem(Problem(path=str(path), line=None, reason=str(exc)))
     except (apsw.Error, OSError) as exc:
         on_problem(Problem(path=str(path), line=None, reason=f"{type(exc).__name__}: {exc}"))
 
@@ -290,8 +316,8 @@ def _copied(path: Path, folder: Path) -> str:
             target = Path(f"{copy}{suffix}")
             target.unlink(missing_ok=True)
             if Path(f"{path}{suffix}").is_file():
-                with open(f"{path}{suffix}", "rb") as source, open(create_file(target), "wb") as file:
-                    shutil.copyfileobj(source, file)
+                with open_file(f"{path}{suffix}") as source, open(create_file(target), "wb") as file:
+                    copy_file(source, file, path)
         if _stamps(path) == before:
             return str(copy)
     doubt()  # the program never stopped writing

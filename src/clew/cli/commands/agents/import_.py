@@ -57,6 +57,12 @@ if TYPE_CHECKING:
     default=None,
     help="Replace definite secrets, or do not (default: as clew secrets policy says).",
 )
+@click.option(
+    "--max-unpacked",
+    type=click.IntRange(min=0),
+    metavar="MIB",
+    help="Let the files unpack to this much beyond a multiple of their sizes (default: 32)",
+)
 @click.option("-v", "--verbose", is_flag=True, help="List every session and every problem.")
 @click.option("-y", "--yes", is_flag=True, hidden=True, help="Not needed any more.")
 @click.pass_obj
@@ -70,6 +76,7 @@ def import_command(
     strict: bool,
     again: bool,
     redact: bool | None,
+    max_unpacked: int | None,
     verbose: bool,
     yes: bool,
 ) -> int:
@@ -97,6 +104,7 @@ def import_command(
                 strict=strict,
                 again=again,
                 redact=redact,
+                max_unpacked=None if max_unpacked is None else max_unpacked * 1024 * 1024,
                 on_progress=line.on_progress,
             )
     if scan and not report.sources and not report.problems:
