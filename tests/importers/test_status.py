@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import clew
 from clew.importers.programs import ductwork, tingly_box
 from clew.model.source import SourceEntry, SourceRun, SourceSession
@@ -19,6 +21,9 @@ ANSWERED = {"role": "assistant", "content": "hello"}
 CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
 
 
+NOTICE = {"role": "system", "content": "The server is busy.", "notice": True}
+
+
 def conversation(*messages: dict[str, Any], told: SourceRun | None = None) -> SourceSession:
     names = [f"e{number}" for number in range(len(messages))]
     entries = [
@@ -30,7 +35,17 @@ def conversation(*messages: dict[str, Any], told: SourceRun | None = None) -> So
 
 @each_row(
     ("messages", "status"),
-    [((SAID, ANSWERED), "completed"), ((SAID,), "pending"), ((SAID, CALLED), "pending"), ((), "pending")],
+    [
+        ((SAID, ANSWERED), "completed"),
+        ((SAID,), "pending"),
+        ((SAID, CALLED), "pending"),
+        ((), "pending"),
+        ((SAID, ANSWERED, NOTICE), "completed"),
+        ((SAID, ANSWERED, NOTICE, NOTICE), "completed"),
+        ((SAID, NOTICE), "completed"),
+        ((SAID, CALLED, NOTICE), "pending"),
+        ((SAID, ANSWERED, SAID), "pending"),
+    ],
 )
 def test_a_conversation_that_ends_with_an_answer_is_completed(
     messages: tuple[dict[str, Any], ...], status: str
@@ -48,6 +63,27 @@ def test_a_conversation_that_goes_on_is_pending_until_it_is_answered(store: clew
         store.load(conversation(*messages))
         found.append(store.get("other:1").info.status)
     assert found == ["completed", "pending", "completed"]
+
+
+@each_row(
+    ("messages", "status"),
+    [
+        ((SAID, ANSWERED, SAID), "completed"),
+        ((SAID, SAID), "pending"),
+        ((SAID, CALLED, SAID), "pending"),
+        ((SAID,), "pending"),
+    ],
+)
+def test_what_a_program_puts_behind_an_answer_in_the_users_name_waits_for_none(
+    messages: tuple[dict[str, Any], ...], status: str
+) -> None:
+    """As the output of a command, or that its turn was interrupted: the last of these messages."""
+    with clew.open("memory:") as store:
+        source = conversation(*messages)
+        *before, last = source.entries
+        entries = [*before, msgspec.structs.replace(last, human=False)]
+        store.load(msgspec.structs.replace(source, entries=entries))
+        assert store.get("other:1").info.status == status
 
 
 def test_a_status_that_was_given_here_stays(store: clew.Store) -> None:

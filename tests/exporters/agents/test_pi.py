@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clew
 from clew.exporters.programs import pi
 from tests.exporters.agents.programs import pi_sessions
+from tests.exporters.programs.test_ends import goes_on, imported
 from tests.exporters.recorded import ALL, LOGIN, USERS, said_by_user
 
 pytestmark = pytest.mark.needs("node")
@@ -52,3 +54,18 @@ def test_a_fork_that_was_made_here_goes_on_in_pi(store: clew.Store, home: Path, 
     (found,) = pi_sessions(home, shop)
     assert {m["role"] for m in found["messages"]} == {"user", "assistant", "toolResult"}
     assert found["messages"][-1]["content"] == [{"type": "text", "text": "Use casefold instead."}]
+
+
+def test_pi_goes_on_at_the_end_of_a_session_with_labels(home: Path, shop: Path, tmp_path: Path) -> None:
+    """The last line of the copy is what pi takes for the end: a label there names an entry further up."""
+    with clew.open("memory:") as own:
+        s = goes_on(imported(own, "pi", tmp_path))
+        pi.write_session(own, s.id, home=home, workspace=str(shop))
+    (found,) = pi_sessions(home, shop)
+    said = [block["text"] for message in found["messages"] for block in _blocks(message)]
+    assert said == ["one", "two", "three", "four", "five", "six"]
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [{"text": content}] if isinstance(content, str) else content

@@ -95,6 +95,14 @@ CASES: dict[str, list[Any]] = {
         user(text("only this", synthetic=True)),
         user({"type": "agent", "name": "x"}, text("and")),
     ],
+    "a task for a subagent": [
+        user({"type": "subtask", "prompt": "look", "description": "Look", "agent": "general"}, text("and go"))
+    ],
+    "answers that were aborted": [
+        user(text("go")),
+        assistant(STEP, error={"name": "MessageAbortedError", "data": {"message": "stop"}}),
+        assistant(STEP, text("half"), error={"name": "MessageAbortedError", "data": {"message": "stop"}}),
+    ],
     "nothing": [user(), assistant()],
 }
 

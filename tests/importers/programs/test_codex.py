@@ -329,3 +329,50 @@ class TestConformance(ImporterConformance):
         rollout = Rollout(path.parent / "other").model("3").tokens(30, 4, 9, 2)
         lines = rollout.path.read_text().splitlines(keepends=True)[1:]
         path.write_text(path.read_text() + "".join(lines))
+
+
+def test_what_another_agent_wrote_is_text_that_is_shown_and_found(store: clew.Store, tmp_path: Path) -> None:
+    """Codex keeps it as an item of its own, or as a line of its own. No person said it, and the same words
+    for the screen are no second message."""
+    rollout = Rollout(tmp_path).user("Review it.")
+    said = [{"type": "input_text", "text": "Found one leak."}]
+    sealed = {"type": "encrypted_content", "encrypted_content": "gAAAA"}
+    about = {"author": "/root/review", "recipient": "/root"}
+    rollout.put("response_item", {"type": "agent_message", **about, "content": [*said, sealed]})
+    rollout.event("agent_message", message="Found one leak.")
+    told = {**about, "other_recipients": [], "content": "And a race.", "trigger_turn": True}
+    rollout.put("inter_agent_communication", told).model("I fix both.")
+    s = bring(store, rollout)
+    (first,) = store.search("leak").hits
+    (second,) = store.search("race").hits
+    assert (first.role, second.role) == ("other", "other")
+    assert s.info.user_turns == 1
+    page = store.export(s.id, "markdown")
+    assert page.count("> Found one leak.") == 1
+    assert page.count("> And a race.") == 1
+    assert "gAAAA" not in page
+    sent = [item for item in s.context() if item["type"] == "agent_message"]
+    assert [item["content"][0]["text"] for item in sent] == ["Found one leak.", "And a race."]
+    assert sent[1]["author"] == "/root/review"
+
+
+def test_a_rollback_takes_a_turn_that_another_agent_began(store: clew.Store, tmp_path: Path) -> None:
+    rollout = Rollout(tmp_path).user("one").model("two")
+    rollout.put("inter_agent_communication", {"author": "/root/a", "content": "three"}).model("four")
+    rollout.event("thread_rolled_back", num_turns=1)
+    rollout.user("five")
+    s = bring(store, rollout)
+    assert texts(s) == ["one", "two", "five"]
+
+
+def test_what_another_agent_wrote_goes_back_to_codex_as_it_was(store: clew.Store, tmp_path: Path) -> None:
+    rollout = Rollout(tmp_path).user("one")
+    told = {"author": "/root/a", "recipient": "/root", "content": "two"}
+    said = [{"type": "input_text", "text": "three"}]
+    item = {"type": "agent_message", "author": "/root/a", "content": said}
+    rollout.put("inter_agent_communication", told).put("response_item", item).model("four")
+    s = bring(store, rollout)
+    s.append({"role": "user", "content": "five"})
+    made = [json.loads(line) for line in store.export(s.id, "codex").splitlines()]
+    assert [one["payload"] for one in made if one["type"] == "inter_agent_communication"] == [told]
+    assert item in [one["payload"] for one in made]

@@ -14,6 +14,7 @@ import pytest
 import clew
 from clew.importers.programs.opencode import reader as opencode
 from tests.importers.readers import Read, read_file, read_one, who_and_what, write_json
+from tests.support.rows import each_row
 
 SCHEMA = """
 CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT,
@@ -334,3 +335,43 @@ def test_the_forms_are_told_by_their_content(tmp_path: Path, database: Database)
     assert all(opencode.recognises(path, path.read_bytes()[:4096]) for path in ours)
     assert not any(opencode.recognises(path, path.read_bytes()[:4096]) for path in [other, *parts])
     assert opencode.files(tmp_path) == [ours[1], ours[0]]
+
+
+def test_a_task_that_the_user_gave_to_a_subagent_is_what_the_user_said(
+    store: clew.Store, database: Database
+) -> None:
+    task = {"type": "subtask", "prompt": "Review the parser.", "description": "Review", "agent": "general"}
+    database.add(
+        "ses_1", user(task), assistant(text("done")), user(text("and"), {**task, "prompt": "Test it."})
+    )
+    store.import_path(database.close())
+    s = store.get("opencode:ses_1")
+    assert s.info.user_turns == 2
+    assert s.info.preview == "and Test it."
+    assert [hit.role for hit in store.search("parser").hits] == ["user"]
+    page = store.export(s.id, "markdown")
+    assert "> Review the parser." in page
+    assert "> Test it." in page
+
+
+@each_row(
+    ("error", "told"),
+    [
+        ({"name": "MessageAbortedError", "data": {"message": "x"}}, "The answer was aborted."),
+        ({"name": "APIError", "data": {"message": "Overloaded"}}, "No answer: Overloaded"),
+        ({"name": "UnknownError"}, "No answer: UnknownError"),
+        ({"data": []}, "No answer: an unknown error"),
+    ],
+)
+def test_an_answer_that_came_to_nothing_says_why(tmp_path: Path, error: dict[str, Any], told: str) -> None:
+    """To people: the program does not show it to the model."""
+    database = Database(tmp_path / "opencode.db")
+    begun = assistant({"type": "step-start"}, error=error)
+    database.add("ses_1", user(text("hi")), begun, user(text("again")), assistant(text("half"), error=error))
+    with clew.open("memory:") as store:
+        store.import_path(database.close())
+        s = store.get("opencode:ses_1")
+        page = store.export(s.id, "markdown")
+        assert page.count(f"> {told}") == 1
+        assert "half" in page
+        assert [message["role"] for message in s.context()] == ["user", "user", "assistant"]

@@ -245,3 +245,19 @@ def test_a_file_without_header_is_a_problem(tmp_path: Path) -> None:
     sessions, problems = read_file(pi, write_lines(tmp_path / "x.jsonl", ONE))
     assert sessions == []
     assert problems[0].line == 1
+
+
+@each_row(
+    ("more", "told"),
+    [
+        ({"stopReason": "aborted"}, "The answer was aborted."),
+        ({"stopReason": "error", "errorMessage": "429 busy"}, "No answer: 429 busy"),
+        ({"stopReason": "error", "errorMessage": 3}, "No answer: an unknown error"),
+    ],
+)
+def test_an_answer_that_came_to_nothing_says_why(tmp_path: Path, more: dict[str, Any], told: str) -> None:
+    message = {"role": "assistant", "content": [], "timestamp": 1, **more}
+    half = said("a3", "a2", "assistant", "half", **more)
+    read = read_one(pi, session_file(tmp_path, ONE, line("message", "a2", "a1", message=message), half))
+    assert read.said() == [("user", "one"), ("system", told), ("assistant", "half")]
+    assert read.entries[1].message["notice"] is True

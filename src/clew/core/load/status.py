@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import dropwhile
 from typing import Final
 
 import msgspec
@@ -16,6 +17,7 @@ from clew.core.log.ids import is_id
 from clew.core.log.rows import COMPLETED, EMPTY, NO_TIME, NOWHERE, PENDING, AgentTip, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.dialects import role_of
+from clew.core.messages.repair import is_notice
 from clew.core.messages.tool_calls import open_calls
 from clew.core.redact.incoming import Incoming
 from clew.core.redact.markers import count_markers
@@ -133,11 +135,15 @@ def _shared(reader: Reader, one: HeadRow, other: HeadRow) -> int:
 
 
 def _is_answered(tx: Transaction, row: SessionRow) -> bool:
-    """Whether the conversation ends with an answer, and no call waits for its result."""
-    found = history.read_messages(tx, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL)
-    if not found or role_of(found[0][1]) not in _ANSWERS:
+    """Whether the conversation ends with an answer or a notice of its program, and no call waits for its
+    result. What the program put behind that in the user's name, as the output of a command, asks nothing."""
+    entries = history.read_path(tx, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL)
+    found = [(entry.message, entry.injected) for entry in entries if entry.kind == "message"]
+    said = dropwhile(lambda one: one[1] and role_of(one[0]) == "user", found)
+    last, _ = next(said, ({}, False))
+    if not is_notice(last) and role_of(last) not in _ANSWERS:
         return False
-    return open_calls([message for _, message in reversed(found)], complete=len(found) < _TAIL) == []
+    return open_calls([message for message, _ in reversed(found)], complete=len(entries) < _TAIL) == []
 
 
 def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str, redactor: Incoming | None) -> None:

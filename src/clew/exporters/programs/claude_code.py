@@ -174,10 +174,11 @@ class _Transcript:
         old = str(record["uuid"])
         uuid = own_uuid(self._id, old) if self._is_copy else old
         above = record.get("parentUuid")
-        parent = self._written.get(above) if isinstance(above, str) else None
-        is_boundary = record.get("subtype") == "compact_boundary"
-        # What stood before it may have been left out.
-        parent = parent or (None if is_boundary else self._last)
+        # Behind the one before it, whatever it hung off: results of parallel calls are leaves of their own,
+        # and Claude Code goes on from the newest leaf.
+        is_known = isinstance(above, str) and above in self._written
+        is_cut = record.get("subtype") == "compact_boundary" and not is_known
+        parent = None if is_cut else self._last
         self._written[old] = uuid
         self._last = uuid
         changed: dict[str, Json] = {"parentUuid": parent, "uuid": uuid, "sessionId": self._id}

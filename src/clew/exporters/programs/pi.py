@@ -159,12 +159,12 @@ class _Tree:
         return found[::-1]
 
     def _again(self, record: dict[str, Json]) -> dict[str, Json]:
-        """An entry as it was. Those of the first version have no ids."""
-        id, above = record.get("id"), record.get("parentId")
+        """An entry as it was, behind the one before it: pi goes on from the last line, whatever hangs where.
+        Entries of the first version have no ids."""
+        id = record.get("id")
         own = id if isinstance(id, str) and id not in self._ids else self._new_id(str(len(self._ids)))
-        parent = above if isinstance(above, str) and above in self._ids else self._last
+        parent, self._last = self._last, own
         self._ids.add(own)
-        self._last = own
         made: dict[str, Json] = {"type": record.get("type"), "id": own, "parentId": parent}
         made |= {key: value for key, value in record.items() if key not in made}
         made.pop("firstKeptEntryIndex", None)

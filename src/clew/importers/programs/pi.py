@@ -147,6 +147,8 @@ def converted(message: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json
         case "assistant":
             content = message.get("content")
             blocks = [_block(block) for block in content] if isinstance(content, list) else content
+            if not blocks and (failure := _failure(message)) is not None:
+                return failure, without(message, ("content",))
             return {"role": "assistant", "content": blocks}, without(message, ("content",))
         case "toolResult":
             return _result(message), without(message, ("content", "isError"))
@@ -159,6 +161,16 @@ def converted(message: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json
             return {"role": "user", "content": message.get("summary")}, without(message, ("summary",))
         case _:
             return message, {}
+
+
+def _failure(message: dict[str, Json]) -> dict[str, Json] | None:
+    """Instead of an answer without a word, why there is none. pi does not show it to the model."""
+    reason = message.get("stopReason")
+    if reason not in ("aborted", "error"):
+        return None
+    told = text(message.get("errorMessage")) or "an unknown error"
+    said = "The answer was aborted." if reason == "aborted" else f"No answer: {told}"
+    return {"role": "system", "content": said, "notice": True}
 
 
 def is_injected(message: dict[str, Json]) -> bool:

@@ -217,10 +217,24 @@ def a_copy(log: Log) -> None:
     log.user("u1").user("u1b").model("a1", "msg_1").user("u2").model("a2", "msg_2")
 
 
+def queued_prompts(log: Log) -> None:
+    def queue(uuid: str, prompt: str, **more: Any) -> None:
+        log.put(uuid, "attachment", attachment={"type": "queued_command", "prompt": prompt, **more})
+
+    log.user("u1").model("a1", "m1", call="t1").result("r1", "t1")
+    log.raw({"type": "queue-operation", "operation": "enqueue", "content": "x", "sessionId": SESSION})
+    queue("q1", "x", source_uuid="s1")
+    log.model("a2", "m2", call="t2").result("r2", "t2")
+    queue("q2", "y", commandMode="prompt", origin={"kind": "human"})
+    log.user("u2", "y").model("a3", "m3")
+    log.raw({"type": "queue-operation", "operation": "dequeue", "sessionId": SESSION})
+    log.user("u3", "x").model("a4", "m4").user("s1", "x").model("a5", "m5").user("u4", "x")
+
+
 TRAPS = [
     parallel_results, repeated_records, a_compaction, titles_and_tags, summaries_only, links_and_meta,
     branches, damage, without_times, many_calls, changing_header, file_history_records, a_fork,
-    a_copy,
+    a_copy, queued_prompts,
 ]  # fmt: skip
 
 
@@ -277,12 +291,12 @@ def made_by_chance(log: Log, seed: int, count: int) -> None:
 
     for number in range(count):
         name = f"n{number}"
-        kind = chance.randrange(14)
+        kind = chance.randrange(16)
         more: dict[str, Any] = {"parentUuid": above()}
         if chance.random() < 0.1:
             more["timestamp"] = f"2025-06-01T10:00:{chance.randrange(60):02d}.{chance.randrange(999):03d}Z"
         if kind <= 2:
-            log.user(name, **more)
+            log.user(name, chance.choice([None, "x", "y"]), **more)
         elif kind <= 5:
             call = f"t{number}" if chance.random() < 0.6 else None
             if call:
@@ -307,6 +321,14 @@ def made_by_chance(log: Log, seed: int, count: int) -> None:
             told = {"type": "summary", "summary": name, "leafUuid": f"n{chance.randrange(count)}"}
             log.raw(told if chance.random() < 0.5 else {"type": "ai-title", "aiTitle": name})
             continue
+        elif kind == 13:
+            what = chance.choice([{"operation": "dequeue"}, {"operation": "enqueue", "content": "x"}])
+            log.raw({"type": "queue-operation", "sessionId": SESSION, **what})
+            continue
+        elif kind == 14:
+            known = {"source_uuid": f"n{number + chance.randrange(-2, 3)}"} if chance.random() < 0.5 else {}
+            attachment = {"type": "queued_command", "prompt": chance.choice(["x", "y"]), **known}
+            log.put(name, "attachment", attachment=attachment, **more)
         else:
             message = chance.choice([*names, f"n{number + 1}"]) if chance.random() < 0.5 else f"n{number + 1}"
             tracked = {f"f{chance.randrange(4)}": {"backupFileName": f"f@v{number}"} for _ in range(2)}

@@ -16,6 +16,7 @@ from clew.core.messages.dialects.base import (
     Placement,
     Role,
     WrappedDialect,
+    is_blank,
     parts_of,
     type_of,
     typed_part,
@@ -99,7 +100,10 @@ _TELLING: Final = ("subtype", "operation", "customTitle", "aiTitle", "lastPrompt
 
 
 class ClaudeCodeDialect(WrappedDialect):
-    """Lines of a transcript. Most are records without a message: titles, attachments, hooks, costs."""
+    """Lines of a transcript. Most are records without a message: titles, attachments, hooks, costs.
+
+    One attachment is a message: the prompt that the model got while it worked.
+    """
 
     name = "claude-code"
     fields = frozenset({"message", "sessionId"})
@@ -112,9 +116,11 @@ class ClaudeCodeDialect(WrappedDialect):
         inner = message.get("message")
         if isinstance(inner, dict) and message.get("type") in _SPOKEN and inner.get("role") in _SPOKEN:
             return inner
-        return {}
+        return queued_in(message)
 
     def wrap(self, message: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+        if queued_in(message):
+            return {**message, "attachment": {**message["attachment"], "prompt": inner["content"]}}
         return {**message, "message": inner}
 
     def role(self, message: Message) -> Role:
@@ -128,6 +134,18 @@ class ClaudeCodeDialect(WrappedDialect):
             return self.wrapped.parts(inner)
         # Of records only what they are: the rest is for the program, and exports as JSON have it.
         return [Part("other", 0, _note_in(message))]
+
+
+def queued_in(record: Message) -> dict[str, Json]:
+    """The message that the model got while it worked: a prompt, or what a task in the background told. Empty:
+    the record is another one."""
+    attachment = record.get("attachment")
+    is_queued = record.get("type") == "attachment" and type_of(attachment) == "queued_command"
+    if not is_queued or not isinstance(attachment, dict):
+        return {}
+    prompt = attachment.get("prompt")
+    is_said = not is_blank(prompt) if isinstance(prompt, str) else isinstance(prompt, list) and bool(prompt)
+    return {"role": "user", "content": prompt} if is_said else {}
 
 
 def _is_record(message: Message) -> bool:
@@ -180,7 +198,7 @@ _FLAGS: Final = (
 
 def is_human(beside: Message, message: Message) -> bool:
     """Whether a person said it: words of their own, or a picture. `beside`: what the line holds with it."""
-    if beside and any(map(beside.get, _FLAGS)):
+    if beside and (any(map(beside.get, _FLAGS)) or not _is_typed(beside.get("attachment"))):
         return False
     content = message.get("content")
     if isinstance(content, str):
@@ -192,6 +210,16 @@ def is_human(beside: Message, message: Message) -> bool:
             return False
         said = said or kind in MEDIA_TYPES or (kind == "text" and _is_own(str(part.get("text"))))
     return said
+
+
+def _is_typed(attachment: Json) -> bool:
+    """Whether a person typed what was queued; also tasks in the background and other sessions queue."""
+    if not isinstance(attachment, dict):
+        return True
+    origin = attachment.get("origin")
+    by = origin.get("kind") if isinstance(origin, dict) else origin
+    mode = attachment.get("commandMode")
+    return not attachment.get("isMeta") and mode in (None, "prompt") and by in (None, "human")
 
 
 def _is_own(text: str) -> bool:

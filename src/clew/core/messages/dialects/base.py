@@ -344,6 +344,8 @@ def typed_part(part: Json, at: int = 0) -> Part:
         return Part("media", at, _text_of_document(part), part)
     if kind == "refusal" and isinstance(refusal := part.get("refusal"), str):
         return Part("text", at, refusal)
+    if kind == "subtask" and isinstance(prompt := part.get("prompt"), str):
+        return Part("text", at, prompt)  # OpenCode: what the user has a subagent do
     return Part("other", at, value=part)
 
 

@@ -20,6 +20,7 @@ from clew.core.messages.dialects.base import (
     Role,
     filled,
     thought,
+    type_of,
     typed_parts,
 )
 from clew.model import Json, Message
@@ -168,6 +169,9 @@ _SELF_CONTAINED: Final = frozenset(
 )
 """Written by the model, and in need of no answer."""
 
+_AGENT_MESSAGE: Final = "agent_message"
+"""Codex: what another agent wrote to this one, or, as a text alone, what this one wrote."""
+
 _BLANK_PNG: Final = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
     "AAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -189,18 +193,24 @@ class ResponsesDialect(ItemDialect):
             return False
         if kind == "message":
             return isinstance(message.get("role"), str)
+        if kind == _AGENT_MESSAGE:
+            return "role" not in message and _said_by_agent(message) is not None
         return kind in _CALLS or kind in _OUTPUTS or kind in _SELF_CONTAINED
 
     def role(self, message: Message) -> Role:
         kind = message["type"]
         if kind == "message":
             return ROLES.get(message["role"], "other")
+        if kind == _AGENT_MESSAGE:
+            return "other" if isinstance(message.get("content"), list) else "assistant"
         return "tool" if kind in _OUTPUTS else "assistant"
 
     def parts(self, message: Message) -> list[Part]:
         kind = message["type"]
         if kind == "message":
             return typed_parts(message.get("content"))
+        if kind == _AGENT_MESSAGE:
+            return [_unsealed(part) for part in typed_parts(_said_by_agent(message))]
         if kind in ("reasoning", "compaction"):
             return list(_thoughts_in(message, kind))
         key = _key(message, kind)
@@ -212,6 +222,17 @@ class ResponsesDialect(ItemDialect):
     def interrupted(self, message: Message, part: Part) -> Json:
         assert part.call is not None
         return _interrupted(message["type"], part.call.id)
+
+
+def _said_by_agent(item: Message) -> Json:
+    """The content of an `agent_message`; None: it is something else that has this name."""
+    fields = (item.get(field) for field in ("content", "text", "message"))
+    return next((value for value in fields if isinstance(value, str | list)), None)
+
+
+def _unsealed(part: Part) -> Part:
+    """What only the provider can read has no text, as a sealed thought has none."""
+    return Part("thinking", part.at, speaker="other") if type_of(part.value) == "encrypted_content" else part
 
 
 def _thoughts_in(item: Message, kind: str) -> Iterator[Part]:

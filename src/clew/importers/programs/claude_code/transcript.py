@@ -12,14 +12,15 @@ import msgspec
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.load.streams import larger
 from clew.core.log.records import MAX_TITLE
-from clew.core.messages.dialects.anthropic import is_human
+from clew.core.messages.dialects.anthropic import is_human, queued_in
 from clew.core.messages.text import own_words, snippet
 from clew.importers.contract import NotFollowedError, SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.programs.claude_code.file_history import FileHistory, HistoryState
+from clew.importers.programs.claude_code.queue import Queue, QueueState
 from clew.importers.programs.claude_code.tree import Tree, TreeState
 from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import items, mapping, money, when
+from clew.importers.reading.values import items, mapping, money, when, without
 from clew.model import Json
 
 _OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
@@ -27,6 +28,8 @@ _OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
 _NOBODY: Final = "<synthetic>"
 """The model of messages that the program itself wrote."""
 _BESIDE: Final = ("file-history-snapshot", "file-history-delta", "summary", "queue-operation")
+_SPOKEN: Final = ("user", "assistant", "attachment")
+"""Records that may hold a message."""
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "last-prompt": "lastPrompt"}
 """Records that give the session a title, the strongest first, and the field that has it."""
 
@@ -59,6 +62,7 @@ class TranscriptState(msgspec.Struct, frozen=True, array_like=True):
     preserved: dict[str, str]
     tokens: int | None
     request: str | None
+    queue: QueueState = QueueState()
 
 
 class Transcript:
@@ -114,6 +118,7 @@ class Transcript:
         self._preserved: Mapping[str, str] = state.preserved
         self._tokens: Json = state.tokens
         self._request: Json = state.request
+        self._queue = Queue(state.queue)
 
     # -- asked when the entries were read
 
@@ -176,6 +181,7 @@ class Transcript:
             preserved=dict(self._preserved),
             tokens=self._tokens,
             request=self._request,
+            queue=self._queue.state(),
         )
 
     # -- records
@@ -207,8 +213,9 @@ class Transcript:
             self._event(line, f"line-{line.number}")
             return None
         record = line.record
-        message = record.get("message")
-        if type(message) is dict and record.get("type") in ("user", "assistant"):
+        kind = record.get("type")
+        message = queued_in(record) if kind == "attachment" else record.get("message")
+        if type(message) is dict and message and kind in _SPOKEN:
             notes = self._notes(record)
             if not notes:
                 return self._message(line, uuid, message, notes, own)
@@ -221,10 +228,17 @@ class Transcript:
 
     def _message(
         self, line: Line, uuid: str, message: dict[str, Json], notes: dict[str, Json], own: datetime | None
-    ) -> SourceEntry:
+    ) -> SourceEntry | None:
         record = line.record
         above = record.get("parentUuid")
         parent, is_known = self._tree.behind(above)
+        is_said = record["type"] != "assistant" and is_human(notes, message)
+        if is_said and (repeated := self._repeated(record, uuid, parent, message)) is not None:
+            self._tree.link(uuid, repeated, own)
+            self._event(line, uuid)
+            return None
+        if not is_said:
+            self._queue.passed()
         self._tree.add(uuid, parent, message, own)
         human: bool | None = None
         usage = None
@@ -236,7 +250,7 @@ class Transcript:
         else:
             if not self._first_words:
                 self._first_words = snippet(own_words(_words_of(message)).strip(), TITLE_LENGTH)
-            if self._is_agent or not is_human(notes, message):
+            if self._is_agent or not is_said:
                 human = False
         if not notes.get("teamName"):
             self._head = uuid
@@ -246,6 +260,8 @@ class Transcript:
                 del notes["requestId"]  # each record of an answer repeats it
             if notes.get("sourceToolAssistantUUID") == above:
                 notes.pop("sourceToolAssistantUUID", None)
+            if "attachment" in notes:  # the message has the prompt
+                notes["attachment"] = without(notes["attachment"], ("prompt",))
         if not is_known:
             notes["parent_missing"] = above
         return SourceEntry(
@@ -260,6 +276,17 @@ class Transcript:
             events=tuple(self._waiting),
             line=line if self._keeps_lines else None,
         )
+
+    def _repeated(
+        self, record: dict[str, Json], uuid: str, parent: str | None, message: dict[str, Json]
+    ) -> str | None:
+        """The entry of a prompt that the file holds twice; None: it is there once."""
+        if record["type"] != "attachment":
+            return self._queue.asked(uuid, parent, message)
+        submitted = record["attachment"].get("source_uuid")
+        is_known = isinstance(submitted, str) and submitted in self._tree.places
+        known = self._tree.entry_at(submitted) if is_known else None
+        return known or self._queue.queued(uuid, parent, message, submitted)
 
     def _compaction(self, line: Line, notes: dict[str, Json], own: datetime | None) -> SourceEntry:
         """The summary that stands for everything before it, and the messages that were kept beside it."""
@@ -359,6 +386,8 @@ class Transcript:
             self._tags[_text(record["tag"])] = None
         elif kind in ("file-history-snapshot", "file-history-delta"):
             self._files.take(record, id)
+        elif kind == "queue-operation":
+            self._queue.take(record)
         self._event(line, id)
 
     def _take_summary(self, record: dict[str, Json]) -> None:

@@ -236,6 +236,9 @@ class Rollout:
                 return self._item(line, payload)
         elif kind == "compacted":
             return self._compacted(line, payload)
+        elif kind == "inter_agent_communication":
+            self._turns.append(self._last)  # a rollback counts it
+            return self._entry(line, _from_agent(payload))
         elif kind == "turn_context" and isinstance(payload.get("model"), str):
             self._model = payload["model"]
         elif kind == "event_msg":
@@ -386,6 +389,18 @@ class Rollout:
                 line=line if has_line and line.number > 0 else None,
             )
         )
+
+
+def _from_agent(payload: dict[str, Json]) -> dict[str, Json]:
+    """The item that the model gets for what another agent wrote to it."""
+    text, sealed = payload.get("content"), payload.get("encrypted_content")
+    content: list[Json] = [{"type": "input_text", "text": text}] if isinstance(text, str) and text else []
+    if isinstance(sealed, str) and sealed:
+        content.append({"type": "encrypted_content", "encrypted_content": sealed})
+    named: dict[str, Json] = {
+        name: payload[name] for name in ("id", "author", "recipient") if name in payload
+    }
+    return {"type": "agent_message", **named, "content": content}
 
 
 def _inherited_until(about: About) -> datetime | None:

@@ -10,6 +10,10 @@ from clew.importers.reading.values import count, kind, mapping, money, plain_nam
 from clew.model import Json
 
 _SPOKEN: Final = frozenset({"text", "reasoning"})
+_ASKED: Final = frozenset({"text", "file", "subtask"})
+"""What the user gave: words, files, a task for a subagent."""
+
+_ABORTED: Final = "MessageAbortedError"
 
 
 class StoredMessage(NamedTuple):
@@ -84,7 +88,7 @@ def _asked(stored: StoredMessage) -> Iterator[Said]:
     injected: list[tuple[str, Json]] = []
     beside: list[Json] = []
     for name, part in stored.parts:
-        if part.get("type") not in ("text", "file"):
+        if kind(part.get("type")) not in _ASKED:
             beside.append({"id": name, **part})
         elif part.get("synthetic") or part.get("ignored"):
             injected.append((name, part))
@@ -115,10 +119,21 @@ def _answered(stored: StoredMessage) -> Iterator[Said]:
             kept["parts"] = beside
         if ids := _names((name, part) for name, part in step if kind(part.get("type")) in _SPOKEN):
             kept["ids"] = ids
-        yield Said(mark, {"role": "assistant", "content": content or ""}, kept)
+        failure = None if content else _failure(stored.data)
+        yield Said(mark, failure or {"role": "assistant", "content": content or ""}, kept)
         kept = {"messageID": stored.id}
         if results:
             yield Said(f"{mark}/results", {"role": "user", "content": results}, {**kept, "parts": rest})
+
+
+def _failure(data: dict[str, Json]) -> dict[str, Json] | None:
+    """Instead of an answer without a word, why there is none. The program does not show it to the model."""
+    error = mapping(data.get("error"))
+    if not error:
+        return None
+    told = text(mapping(error.get("data")).get("message")) or text(error.get("name")) or "an unknown error"
+    said = "The answer was aborted." if error.get("name") == _ABORTED else f"No answer: {told}"
+    return {"role": "system", "content": said, "notice": True}
 
 
 def _names(parts: Iterable[tuple[str, Json]]) -> list[Json]:
