@@ -161,14 +161,23 @@ class SharedSession(Session):
             raise EntryNotFoundError(self.id, id)
         with self._look() as (reader, row):
             segments = path_of(reader, row.head)
-            return self._shown(read_path(reader, segments, place.position, place.position)[0])
+            return self._shown(read_path(reader, row.sid, segments, place.position, place.position)[0])
 
     @property
     def info(self) -> SessionInfo:
         """Of what the session is, what the conversation itself shows."""
         info = super().info
         if self._shared_at is not None:
+<<<<<<< HEAD
             info = self._as_it_was(info)
+=======
+            with self._look() as (reader, row):
+                path, position = path_of(reader, row.head), row.head.position
+                last = read_path(reader, row.sid, path, position, position)
+            ended = last[-1].time if last else info.created_at
+            info = msgspec.structs.replace(info, preview="")
+            fixed = {"status": "completed", "updated_at": ended}
+>>>>>>> in-notes
         return msgspec.structs.replace(
             info,
             title=self._clean(info.title),
