@@ -25,12 +25,13 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from clew.aio.bridge import Bridge
-from clew.errors import ClewError
+from clew.errors import ClewError, KeyReusedError
 from clew.model import utc
 from clew.server import problems
 from clew.server.access import audit, shares
 from clew.server.access.browser import cookie_name
 from clew.server.access.guard import SAFE_HEADERS, Asked, Guard, as_file
+from clew.server.access.keys import KeyHashes
 from clew.server.access.limits import Limits
 from clew.server.access.principal import NOBODY, Principal, check_reach
 from clew.server.access.secret import masked
@@ -137,6 +138,7 @@ class Server:
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
         self._slow_threads = ThreadPoolExecutor(settings.slow_threads, thread_name_prefix="clew-http-slow")
+        self.key_hashes = KeyHashes(store._engine)
         self.mcp = Endpoint()
         self.rows = Door(store._engine, read_only=settings.read_only, is_alone=settings.workers == 1)
 
@@ -337,6 +339,8 @@ class Server:
                 if route.is_async:
                     return _answer_of(await route.handler(**arguments))
                 return await self.in_thread(partial(_encoded, route, arguments), slow=route.is_slow)
+        except KeyReusedError as error:
+            raise arguments["call"].as_sent(error) from error
         except TimeoutError:
             raise self._too_slow(route) from None
 

@@ -111,8 +111,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             workspace = self.workspace
         return workspace, tuple(dict.fromkeys((*self.tags, *tags)))
 
-    def own_key(self, key: str) -> str:
-        """An Idempotency-Key as it is stored: no caller finds out which keys another one used."""
+    def former_key(self, key: str) -> str:
+        """An Idempotency-Key as older versions of Clew stored it."""
         return key if self.kind == "owner" else f"{self.id}:{key}"
 
     def new_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
