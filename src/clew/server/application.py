@@ -277,14 +277,10 @@ class Server:
             raise
         self.limits.check_rate(principal)
         if not principal.may(route.scope):
-            raise Problem(
-                403,
-                "forbidden",
-                "The token does not allow this",
-                f"this needs the scope `{route.scope}`",
-                next=f"use a token that has it: clew token add makes one, with --scope={route.scope}",
-            )
-        if self.settings.read_only and route.scope != "read" and route.method != "GET":
+            raise _forbidden(route, principal)
+        # The rows of the store see to it themselves.
+        is_reading = route.scope in ("read", "store") or route.method == "GET"
+        if self.settings.read_only and not is_reading:
             raise Problem(403, "read_only", "The server only reads", "it was started with --read-only")
         return principal
 
@@ -383,6 +379,19 @@ class Server:
 
 def _answer_of(found: Any) -> Answer:
     return found if isinstance(found, Answer) else Answer(value=found)
+
+
+def _forbidden(route: Route, principal: Principal) -> Problem:
+    next = f"use a token that has it: clew token add NAME --scope={route.scope} makes one"
+    if route.scope == "store":
+        next += "; it is as good as the database file, so programs that need less use the HTTP API"
+    return Problem(
+        403,
+        "forbidden",
+        "The token does not allow this",
+        f"this needs the scope `{route.scope}`, which the token {principal.name!r} does not have",
+        next=next,
+    )
 
 
 def _encoded(route: Route, arguments: dict[str, Any]) -> Answer:

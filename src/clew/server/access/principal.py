@@ -24,8 +24,8 @@ _INCLUDES: Final[dict[Scope, tuple[Scope, ...]]] = {
     "write": ("read", "write"),
     "admin": ("read", "write", "admin"),
     "files": ("files",),
+    "store": ("read", "write", "admin", "files", "store"),
 }
-
 
 _OF_SESSIONS: Final = ("/api/v1/sessions/{id}", "/v1/conversations/{")
 """Routes of one session, which is looked at before."""
@@ -54,7 +54,8 @@ _FILTERED: Final = frozenset(
 
 
 def with_lesser(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """The scopes with those that they include: admin has write, write has read. `files` is apart."""
+    """The scopes with those that they include: admin has write, write has read. `files` is apart, and `store`
+    has all of them: it opens the rows of the store, and whoever has these can do whatever the others can."""
     return frozenset(one for scope in scopes for one in _INCLUDES[scope])
 
 

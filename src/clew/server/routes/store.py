@@ -46,7 +46,7 @@ def health(call: Call) -> Health:
 def me(call: Call) -> Me:
     """Who the caller is, and what it may do."""
     one = call.principal
-    scopes: tuple[Scope, ...] = ("read", "write", "files", "admin")
+    scopes: tuple[Scope, ...] = ("read", "write", "files", "admin", "store")
     return Me(
         one.name,
         one.kind,
