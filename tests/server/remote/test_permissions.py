@@ -49,7 +49,10 @@ def attempts(server: Running, s: clew.Session) -> dict[str, tuple[str, Any]]:
         "says what store it is": ("hello", None),
         "deletes in 1970, so that a sweep purges": ("transaction", Step(calls=[SetSession(gone)], **whole)),
         "holds a transaction open": ("transaction", Step(calls=[])),
-        "lists the keys of others": ("read", ReadRequest(calls=[ScanRecords(s._sid, "key", "", "~", False, 100)])),
+        "lists the keys of others": (
+            "read",
+            ReadRequest(calls=[ScanRecords(s._sid, "key", "", "~", False, 100)]),
+        ),
         "lists tokens": ("read", ReadRequest(calls=[ScanRecords(STORE_WIDE, "token", "", "~", False, 100)])),
         "waits in a thread of exports": ("pause", wire.Pause(seconds=25, seen=None)),
         "holds a snapshot open": ("snapshot", Step(calls=[])),
@@ -81,7 +84,9 @@ class TestOtherScopes:
         routes = [one for one in all_routes(server.app.settings) if "/rows/" in one.path]
         assert len(routes) == 8
         assert {one.scope for one in routes} == {"store"}
-        assert not [one.path for one in all_routes(server.app.settings) if one not in routes and one.scope == "store"]
+        assert not [
+            one.path for one in all_routes(server.app.settings) if one not in routes and one.scope == "store"
+        ]
 
     @each_row("scopes", [("read",), ("write",), ("write", "files"), ("admin", "files")])
     def test_whoever_opens_a_store_without_it_is_told_what_to_do(
