@@ -58,8 +58,8 @@ def add_token(
     scopes = scopes_of(scopes)
     if "store" in scopes and (workspace is not None or tags):
         raise InvalidError(
-            "the scope `store` opens the whole store: leave out the workspace and the tags, or take the scopes"
-            " read, write or files, which can be bound to them"
+            "the scope `store` opens the whole store: leave out the workspace and the tags, or take one of"
+            " the scopes read, write and files, which can be bound to them"
         )
     now = store._engine.host.now()
     record = TokenRecord(

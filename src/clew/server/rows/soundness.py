@@ -3,8 +3,8 @@
 The types of the calls have seen to it that each row can be one. Here it is asked whether it fits what is
 there: entries continue what is before them, with the right hash and counters; a head leads to an entry of the
 session's own tree; numbers of events follow each other; objects are what their names say. This is no question
-of permission: whoever opens the rows may do everything. It keeps a client that is broken, or of another version,
-from breaking the store.
+of permission: whoever opens the rows may do everything. It keeps a client that is broken, or of another
+version, from breaking the store.
 """
 
 from __future__ import annotations
