@@ -147,13 +147,12 @@ class Call:
     def key_in(self, session: Session, is_held: Callable[[Reader, int, str], bool] = holds_key) -> str | None:
         """`hashed_key`; or `former_key`, if this session holds it: so a repeat finds what an older Clew did.
         Reads the store."""
-        former = self.former_key
-        if former is None:
+        hashed, former = self.hashed_key(), self.former_key
+        if hashed is None or former is None:
             return None
         with session._look() as (reader, row):
-            if is_held(reader, row.sid, former):
-                return former
-        return self.hashed_key()
+            is_old = not is_held(reader, row.sid, hashed) and is_held(reader, row.sid, former)
+        return former if is_old else hashed
 
     def as_sent(self, error: KeyReusedError) -> KeyReusedError:
         """An error that names the key as it was sent, instead of its hash."""

@@ -6,6 +6,7 @@ from itertools import islice
 
 import msgspec
 
+from clew.core.log.grants import Scope
 from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
@@ -13,7 +14,7 @@ from clew.server.problems import Problem
 from clew.server.process.settings import MOST_LISTED
 from clew.server.routes.moves import check_files
 from clew.server.routes.sessions import as_seen
-from clew.server.routing import Routes, Scope
+from clew.server.routing import Routes
 from clew.server.wire.store import (
     Diagnosis,
     DoctorQuery,
