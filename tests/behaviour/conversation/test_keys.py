@@ -74,7 +74,7 @@ def test_an_export_shows_no_key(store: Store, s: Session) -> None:
     assert any(json.loads(line).get("type") == "key" for line in hashed.splitlines())
 
 
-@pytest.mark.parametrize("id", ["key:0a1b/0", "t12345678x:turn-1/0"])
+@pytest.mark.parametrize("id", ["clew key 0a1b/0", "t12345678x:turn-1/0"])
 def test_an_id_that_was_made_of_a_key_is_not_shown(s: Session, id: str) -> None:
     """Nobody gave it. The second is of the form that an older Clew made, with the id of a token."""
     for _ in range(2):
@@ -82,7 +82,8 @@ def test_an_id_that_was_made_of_a_key_is_not_shown(s: Session, id: str) -> None:
         assert s.add_usage(model="m", input_tokens=1, id=id).id is None
     assert [event.id for event in s.events()] == [None]
     assert [call.id for call in s.usage_records()] == [None]
-    assert s.add_event("t", id="transcript:1").id == "transcript:1"
+    for given in ("transcript:1", "key:1", "t12345678x"):
+        assert s.add_event("t", id=given).id == given
 
 
 def test_the_secret_of_a_store_is_made_once(

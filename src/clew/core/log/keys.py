@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from clew.core.log.records import LOAD_STATE
 
-HASHED: Final = "key:"
+HASHED: Final = "clew key "
 """How the ids of events and model calls begin that follow from an Idempotency-Key of a request. They are not
 shown: nobody gave them."""
 LOADED: Final = LOAD_STATE.removesuffix("state")
