@@ -466,7 +466,7 @@ class ReadOnlyError(BackendError):
 
 class AccessDeniedError(BackendError):
     """The server does not accept the token, or the token does not allow this. Pass another one: `token=…`, or
-    the environment variable CLEW_TOKEN; the administrator of the server makes one with `clew token add`."""
+    the environment variable CLEW_TOKEN; `clew token add NAME --scope store` on the server makes one."""
 
     code = "access_denied"
 

@@ -52,7 +52,7 @@ def served(home: Home, tmp_path: Path) -> Iterator[Home]:
         assert process.stdout is not None
         started = json.loads(process.stdout.readline())
         made = subprocess.run(
-            ["clew", "token", "add", "reader-of-the-page", "--scope", "read,write,files", "--json"],
+            ["clew", "token", "add", "reader-of-the-page", "--scope", "store", "--json"],
             env=home, cwd=tmp_path, stdout=subprocess.PIPE, check=True,
         )  # fmt: skip
         yield {**home, "CLEW_URL": started["url"], "CLEW_TOKEN": json.loads(made.stdout)["token"]}

@@ -25,12 +25,13 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from clew.aio.bridge import Bridge
-from clew.errors import ClewError
+from clew.errors import ClewError, KeyReusedError
 from clew.model import utc
 from clew.server import problems
 from clew.server.access import audit, shares
 from clew.server.access.browser import cookie_name
 from clew.server.access.guard import SAFE_HEADERS, Asked, Guard, as_file
+from clew.server.access.keys import KeyHashes
 from clew.server.access.limits import Limits
 from clew.server.access.principal import NOBODY, Principal, check_reach
 from clew.server.access.secret import masked
@@ -137,6 +138,7 @@ class Server:
         """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
         self._slow_threads = ThreadPoolExecutor(settings.slow_threads, thread_name_prefix="clew-http-slow")
+        self.key_hashes = KeyHashes(store._engine)
         self.mcp = Endpoint()
         self.rows = Door(store._engine, read_only=settings.read_only, is_alone=settings.workers == 1)
 
@@ -275,14 +277,10 @@ class Server:
             raise
         self.limits.check_rate(principal)
         if not principal.may(route.scope):
-            raise Problem(
-                403,
-                "forbidden",
-                "The token does not allow this",
-                f"this needs the scope `{route.scope}`",
-                next=f"use a token that has it: clew token add makes one, with --scope={route.scope}",
-            )
-        if self.settings.read_only and route.scope != "read" and route.method != "GET":
+            raise _forbidden(route, principal)
+        # The rows of the store see to it themselves.
+        is_reading = route.scope in ("read", "store") or route.method == "GET"
+        if self.settings.read_only and not is_reading:
             raise Problem(403, "read_only", "The server only reads", "it was started with --read-only")
         return principal
 
@@ -337,6 +335,8 @@ class Server:
                 if route.is_async:
                     return _answer_of(await route.handler(**arguments))
                 return await self.in_thread(partial(_encoded, route, arguments), slow=route.is_slow)
+        except KeyReusedError as error:
+            raise arguments["call"].as_sent(error) from error
         except TimeoutError:
             raise self._too_slow(route) from None
 
@@ -379,6 +379,19 @@ class Server:
 
 def _answer_of(found: Any) -> Answer:
     return found if isinstance(found, Answer) else Answer(value=found)
+
+
+def _forbidden(route: Route, principal: Principal) -> Problem:
+    next = f"use a token that has it: clew token add NAME --scope={route.scope} makes one"
+    if route.scope == "store":
+        next += "; it is as good as the database file, so programs that need less use the HTTP API"
+    return Problem(
+        403,
+        "forbidden",
+        "The token does not allow this",
+        f"this needs the scope `{route.scope}`, which the token {principal.name!r} does not have",
+        next=next,
+    )
 
 
 def _encoded(route: Route, arguments: dict[str, Any]) -> Answer:

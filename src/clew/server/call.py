@@ -14,15 +14,22 @@ from blake3 import blake3
 
 from clew.aio.session import AsyncSession
 from clew.core.conversation import points
-from clew.core.conversation.append import MessageLike
+from clew.core.conversation.append import MessageLike, holds_key
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import info_of
-from clew.core.log.ids import is_id, parse_entry_id
+from clew.core.log.ids import check_id, is_id, parse_entry_id
+from clew.core.log.keys import HASHED
 from clew.core.log.lease import parse_secret
 from clew.core.log.records import COPIED_FROM, PARENT
 from clew.core.log.tree import locate
 from clew.core.runs.access import Access, held_lease
-from clew.errors import CheckpointNotFoundError, HeadMovedError, SessionDeletedError, SessionNotFoundError
+from clew.errors import (
+    CheckpointNotFoundError,
+    HeadMovedError,
+    KeyReusedError,
+    SessionDeletedError,
+    SessionNotFoundError,
+)
 from clew.model import Entry, Head, SessionInfo
 from clew.server.access.principal import bound
 from clew.server.access.shared import SharedStore
@@ -31,6 +38,7 @@ from clew.session import Session
 from clew.store import Store
 
 if TYPE_CHECKING:
+    from clew.backends.contract import Reader
     from clew.server.access.guard import Asked
     from clew.server.access.principal import Principal
     from clew.server.application import Server
@@ -120,13 +128,43 @@ class Call:
 
     @property
     def key(self) -> str | None:
-        """The Idempotency-Key: repeats of one caller are found by it, those of others are not."""
+        """The Idempotency-Key as it was sent. No more of it than `hashed_key` is ever stored."""
         given = self.header("idempotency-key")
         if given is None:
             return None
         if given.startswith('"') and given.endswith('"') and len(given) > 1:
             given = given[1:-1]  # the draft of the header says that it is a string in quotes
-        return self.principal.own_key(given)
+        return check_id(given, "Idempotency-Key")
+
+    def hashed_key(self, purpose: str = "") -> str | None:
+        """A hash of the key and of its caller with the secret of the store: repeats of one caller are found
+        by it, those of others are not, and nobody computes it. May read and write the store."""
+        key = self.key
+        return None if key is None else self.server.key_hashes.of(purpose, self.principal.id, key)
+
+    @property
+    def former_key(self) -> str | None:
+        """The key as older versions of Clew stored it: in clear."""
+        key = self.key
+        return None if key is None else self.principal.former_key(key)
+
+    def key_in(self, session: Session, is_held: Callable[[Reader, int, str], bool] = holds_key) -> str | None:
+        """`hashed_key`; or `former_key`, if this session holds it: so a repeat finds what an older Clew did.
+        Reads the store."""
+        hashed, former = self.hashed_key(), self.former_key
+        if hashed is None or former is None:
+            return None
+        with session._look() as (reader, row):
+            is_old = not is_held(reader, row.sid, hashed) and is_held(reader, row.sid, former)
+        return former if is_old else hashed
+
+    def as_sent(self, error: KeyReusedError) -> KeyReusedError:
+        """An error that names the key as it was sent, instead of its hash."""
+        if self.key is None:
+            return error
+        former = self.principal.former_key(self.key)
+        is_mine = error.key == former or error.key.startswith((HASHED, f"{former}/"))
+        return KeyReusedError(error.session, self.key) if is_mine else error
 
     @property
     def expect(self) -> Head | None:
@@ -211,10 +249,11 @@ class Call:
         self, found: Session, messages: Sequence[MessageLike], strict: bool, at: datetime | None
     ) -> list[Entry]:
         session = self._under_lease(found)
+        key = None if self.key is None else await self.server.in_thread(partial(self.key_in, session))
         if self.size <= SMALL:
             one = AsyncSession(self.server.bridge, session)
-            return await one.append(*messages, key=self.key, expect=self.expect, strict=strict, at=at)
-        append = partial(session.append, *messages, key=self.key, expect=self.expect, strict=strict, at=at)
+            return await one.append(*messages, key=key, expect=self.expect, strict=strict, at=at)
+        append = partial(session.append, *messages, key=key, expect=self.expect, strict=strict, at=at)
         return await self.server.in_thread(append)
 
     def _find(self, id: str) -> Session:

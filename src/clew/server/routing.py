@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
 from urllib.parse import quote, unquote, unquote_to_bytes
 
+from clew.core.log.grants import Scope
 from clew.server.problems import Problem
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Scope: TypeAlias = Literal["read", "write", "files", "admin"]
 
 API: Final = "/api/v1"
 ENCODED: Final = "~"

@@ -42,7 +42,11 @@ def test_what_cannot_be_made_says_why(cli: Clew) -> None:
     cli("token", "add", "ci")
     assert "there is a token 'ci' already" in cli("token", "add", "ci", code=1).err
     told = cli("token", "add", "x", "--scope", "root", code=1).err
-    assert "a scope is one of read, write, admin, files, not 'root'" in told
+    assert "a scope is one of read, write, admin, files, store, not 'root'" in told
+    for bound in (("--workspace", "."), ("--tag", "web")):
+        told = cli("token", "add", "x", "--scope", "store", *bound, code=1).err
+        assert "the scope `store` opens the whole store" in told
+    assert cli("token", "add", "x", "--scope", "store").out
     assert "not a span of time" in cli("token", "add", "x", "--expires", "soon", code=2).err
     assert "cannot name a token" in cli("token", "add", "\x1b[31mred", code=1).err
     assert "there is no token 'nope'; clew token ls lists them" in cli("token", "rm", "nope", code=1).err

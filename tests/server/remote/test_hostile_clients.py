@@ -185,7 +185,7 @@ class TestRequests:
         assert "/rows" not in client.get("/api/v1/openapi.json").text
 
     def test_a_transaction_belongs_to_its_caller(self, server: Running, store: clew.Store) -> None:
-        _, other = add_token(server.store, "t", scopes=["write"])
+        _, other = add_token(server.store, "t", scopes=["store"])
         remote = store._engine.backend.remote  # type: ignore[attr-defined]
         mine = remote.step(Step(calls=[])).transaction
         with server.client(other) as stranger:

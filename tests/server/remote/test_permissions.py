@@ -1,4 +1,4 @@
-"""What a token may do with the rows of a store: each call of the contract, one by one."""
+"""Who may open a store over HTTP: programs that are trusted as much as if they had the database file."""
 
 from __future__ import annotations
 
@@ -6,222 +6,191 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import httpx
+import msgspec
 import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.backends.http import calls
-from clew.backends.http.calls.base import Write
-from clew.backends.http.calls.beside import DropEvents, DropRecord, PutRecord
-from clew.backends.http.calls.log import DisownBranch, DropBranch, DropEntries, EraseEntries
-from clew.backends.http.calls.objects import AddPack, AddTexts, DropObjects, DropPack, SetSearched
-from clew.backends.http.calls.sessions import DropSession, SetDue
-from clew.core.log.lease import decode_lease
-from clew.errors import AccessDeniedError, ClewError, InvalidError, ReadOnlyError
+from clew.backends.http import wire
+from clew.backends.http.calls import ReadRequest, Step
+from clew.backends.http.calls.beside import ScanRecords
+from clew.backends.http.calls.sessions import SetSession
+from clew.core.log.grants import TokenRecord
+from clew.errors import AccessDeniedError, InvalidError, ReadOnlyError
 from clew.model import Retention
-from tests.server.conftest import Running
-from tests.server.routes.asking import user
-from tests.support.rows import named
+from clew.server.access.secret import hash_of, new_id, new_secret
+from clew.server.access.shares import add_share
+from clew.server.access.tokens import add_token
+from clew.server.routes import all_routes
+from tests.server.conftest import TOKEN, Running
+from tests.server.routes.asking import refusal, user
+from tests.support.rows import each_row, named
 
 Open = Callable[..., clew.Store]
+LESS = ("read", "write", "files", "admin")
+"""Every scope but `store`."""
 
 
 @pytest.fixture
 def s(server: Running) -> clew.Session:
-    """A session on the server, with something of everything."""
     session = server.store.session("s")
     session.append(user("a"), user("b"), key="k")
-    session.add_event("t", {"n": 1}, id="e")
-    session.add_usage(model="none", input_tokens=1)
-    session.checkpoint("c")
-    session.set_document("d", b"1")
     return session
 
 
-def state(server: Running) -> Any:
-    """All that a store holds."""
+def attempts(server: Running, s: clew.Session) -> dict[str, tuple[str, Any]]:
+    """What the door was abused for: path and body of each request."""
     with server.store._engine.read() as reader:
-        (row,) = reader.tree_sessions(1)
-        return [
-            row,
-            reader.tree_branches(1),
-            reader.read_entries(row.head.branch, 0, row.head.position),
-            reader.read_events(1, 0, 10),
-            reader.read_usage(1, 0, 10),
-            [reader.scan_records(1, kind) for kind in ("key", "checkpoint", "document", "move", "status")],
+        row = reader.find_session("s")
+    gone = msgspec.structs.replace(row, deleted=0)
+    whole = {"end": "commit", "commit": secrets.token_hex(16)}
+    return {
+        "says what store it is": ("hello", None),
+        "deletes in 1970, so that a sweep purges": ("transaction", Step(calls=[SetSession(gone)], **whole)),
+        "holds a transaction open": ("transaction", Step(calls=[])),
+        "lists the keys of others": (
+            "read",
+            ReadRequest(calls=[ScanRecords(s._sid, "key", "", "~", False, 100)]),
+        ),
+        "lists tokens": ("read", ReadRequest(calls=[ScanRecords(STORE_WIDE, "token", "", "~", False, 100)])),
+        "waits in a thread of exports": ("pause", wire.Pause(seconds=25, seen=None)),
+        "holds a snapshot open": ("snapshot", Step(calls=[])),
+        "asks what became of a commit": ("outcome", wire.OutcomeQuestion(instance="", commit="0" * 32)),
+        "rewrites the file": ("upkeep", wire.Upkeep(what="scrub")),
+    }
+
+
+def post(client: httpx.Client, path: str, body: Any) -> httpx.Response:
+    return client.post(f"/api/v1/rows/{path}", content=b"" if body is None else wire.encode(body))
+
+
+class TestOtherScopes:
+    """A token that is good for all of the HTTP API opens no rows."""
+
+    def test_nothing_of_the_door_opens(self, server: Running, s: clew.Session) -> None:
+        """Whatever is sent: the scope is asked for before the body is read."""
+        _, text = add_token(server.store, "less", scopes=LESS)
+        with server.client(text) as client:
+            for name, (path, body) in attempts(server, s).items():
+                with named(name):
+                    answer = post(client, path, body)
+                    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+                    assert "`store`" in answer.json()["detail"]
+        assert [one.id for one in server.store.list()] == ["s"]
+
+    def test_every_route_of_the_door_asks_for_the_scope(self, server: Running) -> None:
+        """A route that is added to it, too."""
+        routes = [one for one in all_routes(server.app.settings) if "/rows/" in one.path]
+        assert len(routes) == 8
+        assert {one.scope for one in routes} == {"store"}
+        assert not [
+            one.path for one in all_routes(server.app.settings) if one not in routes and one.scope == "store"
         ]
 
-
-REMOVALS: dict[str, Write] = {
-    "session": DropSession(1),
-    "branch": DropBranch(2),
-    "owner": DisownBranch(2),
-    "entries": DropEntries(2, -1),
-    "bodies": EraseEntries(2, [0, 1]),
-    "events": DropEvents(1, 1),
-    "objects": DropObjects([b"x"]),
-    "pack": DropPack(1),
-    "all dues": SetDue(None, 0),
-    "a due": SetDue(1, 2**60),
-    "index": AddTexts([], [(2, 5)]),
-    "searched": SetSearched([]),
-    **{
-        f"record {kind}": DropRecord(1, kind, "k")
-        for kind in ("key", "move", "run", "snapshot", "status", "removal", "retention", "redaction")
-    },
-    **{
-        f"put {kind}": PutRecord(STORE_WIDE, kind, "x", "{}")
-        for kind in ("token", "share", "retention", "removal", "unscrubbed", "redaction")
-    },
-}
-
-
-class TestWrite:
-    """A token that may write adds to a store, and takes nothing away for good."""
-
-    def test_no_call_removes_content(self, server: Running, opened: Open, s: clew.Session) -> None:
-        """Neither as a transaction of its own, nor inside of one that is held open."""
-        before = state(server)
-        backend = opened("write", "files")._engine.backend
-        remote = backend.remote  # type: ignore[attr-defined]
-        for name, call in REMOVALS.items():
-            with named(name):
-                with pytest.raises((AccessDeniedError, InvalidError)):
-                    remote.commit(calls.Step(calls=[call], end="commit", commit=secrets.token_hex(16)))
-                held = remote.step(calls.Step(calls=[]))
-                with pytest.raises((AccessDeniedError, InvalidError)):
-                    remote.step(calls.Step(transaction=held.transaction, calls=[call]))
-                remote.undo(held.transaction)
-                assert state(server) == before
-
-    def test_the_calls_above_are_all_that_remove(self) -> None:
-        """A call that is added to the contract is looked at here."""
-        removing = {
-            name for name in (kind.__name__ for kind in calls.WRITES) if name.startswith(("Drop", "Er"))
-        }
-        assert removing <= {type(call).__name__ for call in REMOVALS.values()}
-
-    def test_everything_that_sessions_do_is_allowed(
-        self, server: Running, opened: Open, s: clew.Session
+    @each_row("scopes", [("read",), ("write",), ("write", "files"), ("admin", "files")])
+    def test_whoever_opens_a_store_without_it_is_told_what_to_do(
+        self, server: Running, scopes: tuple[str, ...]
     ) -> None:
-        """Appends, moves, forks, marks, runs, events, deletions into the trash."""
-        store = opened("write")
-        session = store.get("s")
-        session.append(user("c"))
-        session.rewind(0)
-        session.undo()
-        session.fork("f")
-        session.compact("short")
-        session.replace([user("other")])
-        session.set_var("v", 1)
-        session.delete_var("v")
-        session.delete_document("d")
-        session.delete_checkpoint("c")
-        session.add_alias("x")
-        session.annotate(0, label="l", note="n")
-        with session.run(task="t") as run:
-            run.append(user("in a run"))
-            run.checkpoint(iteration=1)
-        store.delete("f")
-        store.restore_deleted("f")
-        session.update(tags=["t"], metadata={"a": 1})
+        """The scope by its name, the token by its name, and the command that makes another."""
+        name = "-".join(scopes)
+        _, text = add_token(server.store, name, scopes=scopes)
+        with pytest.raises(AccessDeniedError) as refused:
+            clew.open(server.url, token=text)
+        told = str(refused.value)
+        assert "`store`" in told
+        assert f"'{name}'" in told
+        assert "clew token add NAME --scope=store" in told
+        assert "HTTP API" in told
 
+    def test_a_browser_of_the_owner_does_not_open_it(self, server: Running, s: clew.Session) -> None:
+        """A page needs no rows: what runs in one must not have the database."""
+        with server.client(None) as browser:
+            origin = {"origin": server.url}
+            browser.post("/api/v1/login", json={"token": TOKEN}, headers=origin).raise_for_status()
+            assert browser.get("/api/v1/me").json()["kind"] == "owner"
+            assert "store" not in browser.get("/api/v1/me").json()["scopes"]
+            for name, (path, body) in attempts(server, s).items():
+                with named(name):
+                    content = b"" if body is None else wire.encode(body)
+                    headers = {**origin, "content-type": "application/json"}
+                    answer = browser.post(f"/api/v1/rows/{path}", content=content, headers=headers)
+                    assert answer.status_code == 403, answer.text
+
+    def test_a_share_does_not_open_it(self, server: Running, s: clew.Session) -> None:
+        _, text = add_share(server.store, s, at=None, redact=False)
+        with server.client(text) as client:
+            for path, body in attempts(server, s).values():
+                assert post(client, path, body).status_code == 403
+
+
+class TestStore:
+    """A token with the scope `store` is as good as the database file."""
+
+    def test_it_does_everything(self, server: Running, opened: Open, s: clew.Session) -> None:
+        """Appends, rules, purges; and all of the HTTP API."""
+        store = opened("store")
+        store.get("s").append(user("c"))
+        store.set_retention(Retention(max_events=2))
+        store.set_redaction("all")
+        assert store.get("s").info.messages == 3
+        store.delete("s", purge=True)
+        assert server.store.find("s") is None
         assert server.store.verify().problems == ()
 
-    def test_purges_and_rules_need_admin(self, opened: Open, s: clew.Session) -> None:
-        """And say so."""
-        store = opened("write")
-        for work in (
-            lambda: store.delete("s", purge=True),
-            lambda: store.set_retention(Retention(max_events=2)),
-            lambda: store.set_redaction("off"),
-        ):
-            with pytest.raises(AccessDeniedError, match="scope admin"):
-                work()
-        opened("admin").delete("s", purge=True)
-        assert store.find("s") is None
+    def test_it_includes_every_other_scope(self, server: Running) -> None:
+        """It could make itself a token that has them."""
+        _, text = add_token(server.store, "all", scopes=["store"])
+        with server.client(text) as client:
+            assert client.get("/api/v1/me").json()["scopes"] == ["read", "write", "files", "admin", "store"]
+            assert client.post("/api/v1/sweep", json={}).status_code == 200
 
-    def test_events_go_as_the_rules_say(self, server: Running, opened: Open, s: clew.Session) -> None:
-        """A cap on events is kept by whoever writes one."""
-        server.store.set_retention(Retention(max_events=2))
-        session = opened("write").get("s")
-        for number in range(4):
-            session.add_event("t", number)
-        assert [event.data for event in session.events()] == [2, 3]
+    def test_it_is_bound_to_nothing(self, server: Running) -> None:
+        """Rows know nothing of workspaces and tags."""
+        for bound in ({"workspace": "/w"}, {"tags": ["t"]}):
+            with pytest.raises(InvalidError, match="the whole store: leave out"):
+                add_token(server.store, "bound", scopes=["store"], **bound)
 
-    def test_files_need_their_scope(self, opened: Open, s: clew.Session) -> None:
-        backend = opened("write")._engine.backend
-        with pytest.raises(AccessDeniedError, match="scope files"), backend.write() as tx:
-            tx.add_pack(0, b"x", 1, [])
-        with pytest.raises(AccessDeniedError, match="scope files"), backend.read() as reader:
-            reader.list_packs(0, 1)
+    def test_a_bound_one_that_was_forged_opens_nothing(self, server: Running, s: clew.Session) -> None:
+        """No `clew token add` makes it, but a record may say anything."""
+        id = new_id("t")
+        text = new_secret(id)
+        record = TokenRecord(name="forged", hash=hash_of(text), scopes=("store",), tags=("t",), created=0)
+        value = msgspec.json.encode(record)
+        server.store._engine.run(lambda tx: tx.put_record(STORE_WIDE, "token", id, value))
+        with server.client(text) as client:
+            for path, body in attempts(server, s).values():
+                assert post(client, path, body).status_code == 403
 
-    def test_an_object_is_what_its_name_says(self, opened: Open) -> None:
-        """Else one who writes could give others what they never stored."""
-        remote = opened("write", "files")._engine.backend.remote  # type: ignore[attr-defined]
-        call = AddPack(0, b"content", 7, [(b"\0" * 32, 0, 7)])
-        with pytest.raises(InvalidError, match="not what its name says"):
-            remote.commit(calls.Step(calls=[call], end="commit", commit="0" * 32))
+    def test_a_server_that_only_reads_lets_it_read(self, serve: Callable[..., Running]) -> None:
+        """And nothing more."""
+        server = serve(read_only=True)
+        with clew.open(server.url, token=TOKEN) as store:
+            assert list(store.list()) == []
+            with pytest.raises(ReadOnlyError, match="for reading only"):
+                store.create("s")
+            remote = store._engine.backend.remote  # type: ignore[attr-defined]
+            with pytest.raises(ReadOnlyError):
+                remote.scrub()
+            with pytest.raises(ReadOnlyError):
+                remote.step(Step(calls=[]))
 
-
-class TestRead:
-    """A token that may read."""
-
-    def test_the_store_can_be_read_only(self, opened: Open, s: clew.Session) -> None:
-        store = opened("read")
-        assert [message["content"] for message in store.get("s").messages()] == ["a", "b"]
-        with pytest.raises(ReadOnlyError, match="no scope to write"):
-            store.get("s").append(user("c"))
-        remote = store._engine.backend.remote  # type: ignore[attr-defined]
-        with pytest.raises(ClewError):
-            remote.commit(calls.Step(calls=[DropSession(1)], end="commit", commit="0" * 32))
-        with pytest.raises(AccessDeniedError):
-            remote.step(calls.Step(calls=[]))
-        assert store.read(lambda now: now.get("s").info.messages) == 2
-
-    def test_search_is_allowed(self, opened: Open, s: clew.Session) -> None:
-        """The server writes the index, not the caller."""
-        assert len(opened("read").search("a")) == 1
-
-    def test_secrets_of_leases_are_not_shown(self, server: Running, opened: Open, s: clew.Session) -> None:
-        """Who reads a fence could write in the name of its holder."""
-        run = s.run(owner="w")
-        with server.store._engine.read() as reader:
-            row = reader.find_session("s")
-        assert row is not None
-        with opened("read")._engine.backend.read() as reader:
-            shown = [reader.find_session("s"), reader.get_session(row.sid), *reader.tree_sessions(row.tree)]
-            record = reader.get_record(row.sid, "lease", "")
-            assert record is not None
-            assert {one.fence for one in shown if one is not None} == {1}
-            assert decode_lease(record).fence == 1
-            assert opened("write").get("s").lease is not None
-        run.complete()
-
-    def test_tokens_are_not_shown(self, opened: Open) -> None:
-        """For one who is no administrator there are none."""
-        with opened("admin")._engine.backend.read() as reader:
-            found = [name for name, _ in reader.scan_records(STORE_WIDE, "token")]
-            assert len(found) == 1
-        with opened("write")._engine.backend.read() as reader:
-            assert reader.scan_records(STORE_WIDE, "token") == reader.scan_records(STORE_WIDE, "share") == []
-            assert reader.get_record(STORE_WIDE, "token", found[0]) is None
-
-    def test_the_key_of_redaction_is_not_shown(self, server: Running, opened: Open) -> None:
-        server.store.set_redaction("all")
-        with opened("read")._engine.backend.read() as reader:
-            assert reader.get_record(STORE_WIDE, "redaction", "key") is None
-            assert [name for name, _ in reader.scan_records(STORE_WIDE, "redaction")] == ["policy"]
+    def test_a_caller_holds_one_transaction_open(self, server: Running) -> None:
+        """The second is refused until the first is over."""
+        _, one = add_token(server.store, "one", scopes=["store"])
+        with server.client(one) as client:
+            first = post(client, "transaction", Step(calls=[])).json()["transaction"]
+            assert refusal(post(client, "transaction", Step(calls=[]))) == (503, "store_busy")
+            snapshot = post(client, "snapshot", Step(calls=[]))
+            assert snapshot.status_code == 200, "a snapshot keeps no writer waiting"
+            post(client, "transaction", Step(transaction=first, end="undo")).raise_for_status()
+            second = post(client, "transaction", Step(calls=[]))
+            assert second.status_code == 200
+            post(client, "transaction", Step(transaction=second.json()["transaction"], end="undo"))
 
 
 class TestRefused:
     """Who does not get in at all."""
-
-    def test_a_bound_token(self, opened: Open) -> None:
-        with pytest.raises(AccessDeniedError, match="bound"):
-            opened("admin", workspace="/w")
-        with pytest.raises(AccessDeniedError, match="bound"):
-            opened("write", tags=["t"])
 
     def test_a_wrong_token(self, server: Running) -> None:
         with pytest.raises(AccessDeniedError, match="does not accept the token: pass token=") as refused:

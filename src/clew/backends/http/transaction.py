@@ -75,6 +75,7 @@ from clew.backends.http.calls.sessions import (
 from clew.backends.http.reader import HttpReader
 from clew.backends.http.remote import Remote, RowsChanged
 from clew.backends.http.wire import blob, digest_of, encode, entry_out, event_out
+from clew.core.log.keys import key_name
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 from clew.core.messages.search_text import TextRow
 from clew.errors import ClewError
@@ -401,6 +402,8 @@ def _soon(call: Read[Any]) -> list[Read[Any]]:
     match call:
         case FindSession(deleted=False):
             return [GetRecord(STORE_WIDE, "alias", call.id)]
+        case GetRecord(kind="key"):
+            return [GetRecord(call.sid, "key", key_name(call.name))]
         case EventBounds():
             return [GetRecord(STORE_WIDE, "retention", "rules")]
     return []

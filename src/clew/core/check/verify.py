@@ -17,6 +17,7 @@ from clew.backends.rows import MODEL, TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck
 from clew.core.check.records import OF_SESSION, OF_STORE, StreamCheck, of_session, of_store
 from clew.core.check.scan import UNREADABLE, Read, rows_by_number, scan
+from clew.core.log.keys import hashed_name
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.core.log.tree import in_order, misplaced
 from clew.errors import CorruptSessionError
@@ -228,7 +229,8 @@ class _TreeCheck:
             for name, value in scan(reader, row.sid, kind):
                 moves += kind == "move"
                 for wrong in of_session(reader, row, kind, name, value):
-                    text = f"the {kind} {name!r} of session {row.id!r}: {wrong.text}"
+                    named = hashed_name(name) if kind == "key" else name
+                    text = f"the {kind} {named!r} of session {row.id!r}: {wrong.text}"
                     self._note(wrong.kind, text, row.id, wrong.branch, wrong.position)
                 self._looked()
         if moves < row.moves:

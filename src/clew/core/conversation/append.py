@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from uuid_utils import uuid7
 
-from clew.backends.contract import Transaction
+from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
 from clew.core.engine.commit import repeatable
 from clew.core.engine.notices import RECENT, notice
 from clew.core.log.digest import batch_digest
 from clew.core.log.ids import check_id, check_time
+from clew.core.log.keys import key_name
 from clew.core.log.records import Count, Position, decoder
 from clew.core.log.rows import MESSAGE, REDACTED, REPLACED, Draft, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import chain, locate
@@ -128,9 +129,11 @@ def append(
         lost.messages = tuple(decode_json(draft.body) for draft in batch.drafts)
         raise
     digest = ""
+    uses: list[KeyUse] = []
     if key is not None:
         digest = batch_digest([draft.body for draft in batch.drafts]).hex()
-        known = _known(tx, row, key, digest)
+        uses = _uses(tx, row.sid, key)
+        known = _known(tx, row, key, uses, digest)
         if known is not None:
             return known
     if expect is not None and expect != (actual := head_of(tx, row.head)):
@@ -148,7 +151,7 @@ def append(
             notice(tx, row.sid, now)  # its activity lies in the past, where watchers do not look
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
-        tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))
+        _keep(tx, row.sid, key, [*uses, use])
     return [entry_of(uid, entry) for entry in rows]
 
 
@@ -179,13 +182,15 @@ def title_after(row: SessionRow, batch: Batch) -> str | None:
     return row.title if row.title is not None else snippet(batch.first_said, TITLE_LENGTH) or None
 
 
-def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entry] | None:
+def _known(
+    tx: Transaction, row: SessionRow, key: str, uses: Sequence[KeyUse], digest: str
+) -> list[Entry] | None:
     """The entries that this key stands for already, if they are on the path.
 
     After a rewind they may not be: then the key is free, because the turn that it named is done again.
     After an undo they may be again: so every use is kept.
     """
-    for use in reversed(_uses(tx, row.sid, key)):
+    for use in reversed(uses):
         branch = tx.find_branch(use.uid)
         last = use.first + use.count - 1
         if branch is not None and locate(path_of(tx, row.head), last) == branch.branch:
@@ -195,6 +200,29 @@ def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entr
     return None
 
 
-def _uses(tx: Transaction, sid: int, key: str) -> list[KeyUse]:
-    value = tx.get_record(sid, "key", key)
+def _uses(reader: Reader, sid: int, key: str) -> list[KeyUse]:
+    value = _record_of(reader, sid, key)
     return [] if value is None else decode_uses(value)
+
+
+def _record_of(reader: Reader, sid: int, key: str) -> bytes | None:
+    former = reader.get_record(sid, "key", key)  # older versions stored the key itself
+    value = reader.get_record(sid, "key", key_name(key))
+    return former if value is None else value
+
+
+def _keep(tx: Transaction, sid: int, key: str, uses: list[KeyUse]) -> None:
+    tx.put_record(sid, "key", key_name(key), msgspec.json.encode(uses))
+    if uses[:-1]:  # an older version may have written those before
+        tx.drop_record(sid, "key", key)
+
+
+def holds_key(reader: Reader, sid: int, key: str) -> bool:
+    """Whether something was done in a session by this key."""
+    return _record_of(reader, sid, key) is not None
+
+
+def hold_key(tx: Transaction, sid: int, key: str) -> None:
+    """Note that a session was made by this key, though nothing was appended by it yet."""
+    if not holds_key(tx, sid, key):
+        _keep(tx, sid, key, [])

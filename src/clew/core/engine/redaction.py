@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import msgspec
+from blake3 import blake3
 from msgspec import Meta
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
@@ -71,6 +72,15 @@ def of_appends(engine: EngineLike) -> Incoming | None:
     """The same for what callers store; None: the policy leaves that as it is."""
     with engine.read() as reader:
         return incoming(engine) if policy_of(reader) == "all" else None
+
+
+def secret_of(engine: EngineLike, purpose: str) -> bytes:
+    """Derive a secret of this store for one purpose: 32 bytes that never change.
+
+    It follows from the key of the markers, which is made if the store has none. That writes, so call this
+    outside of a transaction.
+    """
+    return blake3(_Key(engine, writes=True)(), derive_key_context=purpose).digest()
 
 
 class _Key:

@@ -17,7 +17,7 @@ from msgspec import Meta
 from clew.core.log.records import Count, Time, decoder
 from clew.errors import CorruptError
 
-Scope: TypeAlias = Literal["read", "write", "admin", "files"]
+Scope: TypeAlias = Literal["read", "write", "admin", "files", "store"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 GrantKind: TypeAlias = Literal["token", "share"]

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.log.ids import check_id, shown
+from clew.core.log.keys import given_id
 from clew.core.log.records import decoder, json_in
 from clew.core.log.rows import EventRow, SessionRow
 from clew.core.messages.codec import encode_json
@@ -139,6 +140,6 @@ def event_of(row: EventRow) -> Event:
         type=row.type,
         data=json_in(row.data, f"event {row.number}"),
         stream=row.stream,
-        id=row.id,
+        id=given_id(row.id),
         at=utc(row.time),
     )

@@ -12,6 +12,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
 from clew.core.engine.notices import RECENT, notice
 from clew.core.log.ids import check_id, check_time, entry_id, shown
+from clew.core.log.keys import given_id
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow
 from clew.core.runs.access import Access, require_write_beside
 from clew.errors import (
@@ -314,5 +315,5 @@ def _usage_of(row: UsageRow, uid: str | None) -> Usage:
         cost=None if row.cost is None else amount_of(row.cost),
         estimated=row.priced_by is not None,
         priced_by=row.priced_by,
-        id=row.id,
+        id=given_id(row.id),
     )

@@ -33,6 +33,7 @@ from clew.core.conversation.points import check_branches
 from clew.core.conversation.records import points_of
 from clew.core.disk import open_file
 from clew.core.log import jsonl
+from clew.core.log.keys import shareable_id
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.core.transfer.source import (
     BranchImage,
@@ -203,7 +204,7 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
         yield jsonl.record_line(SELF, "label", name, b"")
     for page in source.events(session, session.events[0] - 1):
         for event in page.events:
-            yield jsonl.event_line(SELF, event)
+            yield jsonl.event_line(SELF, msgspec.structs.replace(event, id=shareable_id(event.id)))
     for page in source.calls(session, 0):
         for call in page.calls:
             yield jsonl.UsageLine(SELF, _call(call, local))
@@ -228,7 +229,8 @@ def _details(details: Details, numbers: dict[str, int]) -> Details:
 
 def _call(call: UsageRow, local: dict[int, int]) -> UsageRow:
     number = local.get(call.branch, 0)
-    return msgspec.structs.replace(call, branch=number, position=call.position if number else -1)
+    position = call.position if number else -1
+    return msgspec.structs.replace(call, id=shareable_id(call.id), branch=number, position=position)
 
 
 class Damage(msgspec.Struct, frozen=True):

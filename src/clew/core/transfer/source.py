@@ -16,6 +16,7 @@ from clew.core.conversation.points import check_branches
 from clew.core.conversation.records import places_named
 from clew.core.log import checks
 from clew.core.log.digest import ROOT
+from clew.core.log.keys import hashed_name
 from clew.core.log.records import number_in
 from clew.core.log.rows import (
     INTERRUPTED,
@@ -151,7 +152,10 @@ def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> Se
                 places_named(kind, name, value)
             except CorruptError as error:
                 raise CorruptSessionError(row.id, str(error)) from error
-            records[kind, name] = value
+            if kind == "key" and (stored := hashed_name(name)) != name:
+                records.setdefault((kind, stored), value)  # an older version stored the key itself
+            else:
+                records[kind, name] = value
     last = reader.last_usage(row.sid)
     return SessionImage(
         at_rest(row, records),

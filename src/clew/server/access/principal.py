@@ -25,8 +25,8 @@ _INCLUDES: Final[dict[Scope, tuple[Scope, ...]]] = {
     "write": ("read", "write"),
     "admin": ("read", "write", "admin"),
     "files": ("files",),
+    "store": ("read", "write", "admin", "files", "store"),
 }
-
 
 _OF_SESSIONS: Final = ("/api/v1/sessions/{id}", "/v1/conversations/{")
 """Routes of one session, which is looked at before."""
@@ -55,7 +55,8 @@ _FILTERED: Final = frozenset(
 
 
 def with_lesser(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """The scopes with those that they include: admin has write, write has read. `files` is apart."""
+    """The scopes with those that they include: admin has write, write has read. `files` is apart, and `store`
+    has all of them: it opens the rows of the store, and whoever has these can do whatever the others can."""
     return frozenset(one for scope in scopes for one in _INCLUDES[scope])
 
 
@@ -114,8 +115,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             workspace = self.workspace
         return workspace, tuple(dict.fromkeys((*self.tags, *tags)))
 
-    def own_key(self, key: str) -> str:
-        """An Idempotency-Key as it is stored: no caller finds out which keys another one used."""
+    def former_key(self, key: str) -> str:
+        """An Idempotency-Key as older versions of Clew stored it."""
         return key if self.kind == "owner" else f"{self.id}:{key}"
 
     # -- what it makes of sessions: a bound caller puts none where it does not see it any more, nor into a

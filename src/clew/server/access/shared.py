@@ -168,16 +168,7 @@ class SharedSession(Session):
         """Of what the session is, what the conversation itself shows."""
         info = super().info
         if self._shared_at is not None:
-<<<<<<< HEAD
             info = self._as_it_was(info)
-=======
-            with self._look() as (reader, row):
-                path, position = path_of(reader, row.head), row.head.position
-                last = read_path(reader, row.sid, path, position, position)
-            ended = last[-1].time if last else info.created_at
-            info = msgspec.structs.replace(info, preview="")
-            fixed = {"status": "completed", "updated_at": ended}
->>>>>>> in-notes
         return msgspec.structs.replace(
             info,
             title=self._clean(info.title),
@@ -203,7 +194,8 @@ class SharedSession(Session):
         the entries that are shared."""
         with self._look() as (reader, row):
             title = title_at(reader, row.head) if self._title is None else self._title
-            last = read_path(reader, path_of(reader, row.head), row.head.position, row.head.position)
+            path, position = path_of(reader, row.head), row.head.position
+            last = read_path(reader, row.sid, path, position, position)
         return msgspec.structs.replace(
             info,
             title=title,

@@ -107,8 +107,10 @@ class SignIn:
         if credential.token is None:
             assert credential.until is not None
             ends = [one for one in (credential.until * _SECOND, principal.expires) if one is not None]
+            # A page has no use for the rows of the store: what runs in one must not have the database.
+            scopes = principal.scopes - {"store"}
             principal = msgspec.structs.replace(
-                principal, by_cookie=True, cookie=credential.nonce, expires=min(ends)
+                principal, scopes=scopes, by_cookie=True, cookie=credential.nonce, expires=min(ends)
             )
         return principal
 

@@ -53,13 +53,19 @@ def add_token(
     lasts: timedelta | None = None,
 ) -> tuple[Token, str]:
     """A new token, and its text, which is nowhere else: it is shown once. ConflictError: there is one of this
-    name. Without `lasts` it has no end."""
+    name. InvalidError: `store` cannot be bound to some sessions. Without `lasts` it has no end."""
     _check_name(name)
+    scopes = scopes_of(scopes)
+    if "store" in scopes and (workspace is not None or tags):
+        raise InvalidError(
+            "the scope `store` opens the whole store: leave out the workspace and the tags, or take one of"
+            " the scopes read, write and files, which can be bound to them"
+        )
     now = store._engine.host.now()
     record = TokenRecord(
         name=name,
         hash="",
-        scopes=scopes_of(scopes),
+        scopes=scopes,
         workspace=None if workspace is None else normalised(workspace),
         tags=tuple(dict.fromkeys(check_id(tag, "tag") for tag in tags)),
         created=now,

@@ -7,9 +7,11 @@ session can be read too, by its id, as long as its messages are written as OpenA
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Final
+from functools import partial
+from itertools import count, islice
+from typing import Any, Final
 
+from clew.core.conversation.append import hold_key, holds_key
 from clew.core.log.records import COPIED_FROM, MADE_BY, PARENT
 from clew.errors import SessionNotFoundError, SessionTakenError
 from clew.model import Entry, Head, Json, SessionInfo
@@ -46,19 +48,49 @@ routes = Routes(prefix="/v1")
 @routes.post("/conversations", answer=Conversation)
 def create_conversation(call: Call, body: NewConversation) -> Conversation:
     """Make a conversation, with its first items."""
-    id = new_id("conv", call.key)
-    items = taken(body.items or (), call.key)
-    _check_distinct(given_ids(items))
+    given = body.items or ()
+    items = taken(given, call.hashed_key("items"))
+    _check_distinct(given_ids(given))
     metadata = {**_stored(body.metadata or {}), "framework": FRAMEWORK}
     settings = call.new_settings({"metadata": metadata})
+    key, former = call.hashed_key(), call.former_key
 
     def work(store: Store) -> SessionInfo:
-        # A repeat with the same key finds what the first request made.
-        session = store.find(id) or store.create(id, **settings)
-        session.append(*items, key=call.key)
+        # A repeat with the same key finds what the first request made, also that of an older Clew.
+        session = None if former is None else _made_before(call, store, new_id("conv", former), former)
+        if session is not None:
+            session.append(*taken(given, former), key=former)
+        else:
+            session = _made_now(call, store, key, settings)
+            session.append(*items, key=key)
         return session.info
 
     return _conversation(call.store.transact(work))
+
+
+def _made_before(call: Call, store: Store, id: str, key: str) -> Session | None:
+    """The conversation that this caller made by this key. Another session may have its id: one that somebody
+    planted, or that was put in its place. None: there is none, or it is not the caller's to see any more."""
+    session = store.find(id)
+    if session is None or not call.principal.sees(session.info):
+        return None
+    with session._look() as (reader, row):
+        return session if row.id == id and holds_key(reader, row.sid, key) else None
+
+
+def _made_now(call: Call, store: Store, key: str | None, settings: dict[str, Any]) -> Session:
+    """The conversation of a key, or a new one. If something else has its id, it gets another one."""
+    for number in count():
+        id = new_id("conv", call.hashed_key(f"conversation {number}"))
+        if store.find(id) is None:
+            session = store.create(id, **settings)
+            if key is not None:
+                session._scope.run(partial(hold_key, sid=session._sid, key=key))
+            return session
+        found = None if key is None else _made_before(call, store, id, key)
+        if found is not None:
+            return found
+    raise AssertionError("not reached")
 
 
 @routes.get("/conversations/{conversation_id}", answer=Conversation)
@@ -94,13 +126,15 @@ def create_items(call: Call, conversation_id: str, query: Included, body: NewIte
     """Add items at the end of a conversation, all of them or none."""
     session = call.session(conversation_id)
     _check_writable(session)
-    items = taken(body.items, session.id if call.key is not None else None, call.key)
+    key = call.key_in(session)
+    # Nobody computes these ids: `key` is a keyed hash, but for what an older Clew has stored.
+    items = taken(body.items, session.id if key is not None else None, key)
     ids = given_ids(body.items)
     if ids:
         _check_distinct(ids)
-        entries = call.change(session, lambda inside: _append_new(inside, items, ids, call.key))
+        entries = call.change(session, lambda inside: _append_new(inside, items, ids, key))
     else:
-        entries = session.append(*items, key=call.key, expect=call.expect)
+        entries = session.append(*items, key=key, expect=call.expect)
     return _listed(call, session, entries, has_more=False)
 
 

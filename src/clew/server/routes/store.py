@@ -7,13 +7,14 @@ from itertools import islice
 import msgspec
 
 from clew.core.conversation import sessions
+from clew.core.log.grants import Scope
 from clew.model import Facets, Json, Retention, SessionInfo, Stats, SweepReport
 from clew.model.files import GcReport
 from clew.server.call import Call
 from clew.server.problems import Problem
 from clew.server.routes.moves import check_files
 from clew.server.routes.sessions import as_seen
-from clew.server.routing import Routes, Scope
+from clew.server.routing import Routes
 from clew.server.wire.store import (
     Diagnosis,
     DoctorQuery,
@@ -46,7 +47,7 @@ def health(call: Call) -> Health:
 def me(call: Call) -> Me:
     """Who the caller is, and what it may do."""
     one = call.principal
-    scopes: tuple[Scope, ...] = ("read", "write", "files", "admin")
+    scopes: tuple[Scope, ...] = ("read", "write", "files", "admin", "store")
     return Me(
         one.name,
         one.kind,

@@ -7,13 +7,15 @@ from datetime import tzinfo
 from decimal import Decimal
 from functools import partial
 from heapq import nlargest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
+from clew.core.log.ids import is_id
 from clew.errors import InvalidQueryError
 from clew.model import EventCounts, Usage, UsageGroup, UsageTotals
+from clew.server.access.keys import check_own_id
 from clew.server.access.principal import bound
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
@@ -32,6 +34,9 @@ from clew.server.wire.streams import (
     UsageReport,
 )
 from clew.server.wire.times import moment_of
+
+if TYPE_CHECKING:
+    from clew.backends.contract import Reader
 
 routes = Routes()
 
@@ -64,12 +69,24 @@ def add_events(call: Call, id: str, body: NewEvents) -> AddedEvents:
             next="send them in several requests",
         )
     events = [msgspec.structs.asdict(one) for one in body.events]
-    key = call.key
-    if key is not None:
-        for number, event in enumerate(events):
-            if event["id"] is None:
-                event["id"] = f"{key}/{number}"
-    return AddedEvents(call.session(id).add_events(events))
+    session = call.session(id)
+    unnamed = [number for number, event in enumerate(events) if event["id"] is None]
+    for event in events:
+        check_own_id(event["id"], "the id of an event")
+    if call.key is not None and unnamed:
+        # The newest event of a session always stays.
+        key = call.key_in(session, lambda reader, sid, key: _has_event(reader, sid, f"{key}/{unnamed[-1]}"))
+        for number in unnamed:
+            events[number]["id"] = f"{key}/{number}"
+    return AddedEvents(session.add_events(events))
+
+
+def _has_event(reader: Reader, sid: int, id: str) -> bool:
+    return is_id(id) and reader.find_event(sid, id) is not None
+
+
+def _has_call(reader: Reader, sid: int, id: str) -> bool:
+    return is_id(id) and reader.find_usage(sid, id) is not None
 
 
 @routes.get("/sessions/{id}/events/count", answer=EventCounts)
@@ -113,9 +130,11 @@ def add_usage(call: Call, id: str, body: NewUsage) -> Usage:
     With an `id`, or an `Idempotency-Key`, it can be sent again safely: it is counted once.
     """
     given = msgspec.structs.asdict(body)
+    session = call.session(id)
+    check_own_id(given["id"], "the id of a model call")
     if given["id"] is None:
-        given["id"] = call.key
-    return call.session(id).add_usage(**given)
+        given["id"] = call.key_in(session, _has_call)
+    return session.add_usage(**given)
 
 
 @routes.get("/usage", answer=UsageReport)

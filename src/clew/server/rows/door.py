@@ -33,7 +33,6 @@ from clew.server.access.principal import Principal
 from clew.server.rows import steps
 from clew.server.rows.held import HeldTransactions
 from clew.server.rows.outcomes import Outcomes
-from clew.server.rows.permission import refuse_bound
 from clew.server.rows.steps import Caller, RowsChangedError, Stepper, translated
 
 T = TypeVar("T")
@@ -58,19 +57,15 @@ class Door:
         self._news = News(engine)
 
     def caller(self, principal: Principal) -> Caller:
-        """Problem: this one may not use the rows of the store."""
-        refuse_bound(principal)
         return Caller(principal, self._is_checked)
 
-    def hello(self, caller: Caller) -> Hello:
-        may_write = caller.principal.may("write")
-        reason = "" if may_write else f"the token {caller.principal.name!r} has no scope to write"
+    def hello(self) -> Hello:
         return Hello(
             protocol=PROTOCOL,
             instance=self._instance,
             durability=self._engine.capabilities.durability,
-            read_only=self._read_only or not may_write,
-            reason="the server serves it for reading only" if self._read_only else reason,
+            read_only=self._read_only,
+            reason="the server serves it for reading only" if self._read_only else "",
             encodings=list(ENCODINGS),
         )
 
@@ -82,12 +77,11 @@ class Door:
 
     # -- reading
 
-    def read(self, caller: Caller, request: ReadRequest) -> Answers:
-        caller.permit(request.calls)
+    def read(self, request: ReadRequest) -> Answers:
         if any(isinstance(call, UnsearchedTrees) for call in request.calls):
             self.index()
         with self._engine.read() as reader:
-            return steps.read(reader, request.calls, caller)
+            return steps.read(reader, request.calls)
 
     def index(self) -> None:
         """Make everything findable: here, where the texts are. Clients never do it."""
@@ -103,7 +97,6 @@ class Door:
 
     async def look(self, caller: Caller, step: Step) -> Answers:
         """Read the store as it is at one moment, step by step."""
-        caller.permit(step.calls)
         if step.transaction is not None:
             held = self._held.find(step.transaction, caller)
         else:
@@ -114,10 +107,8 @@ class Door:
 
     async def step(self, caller: Caller, step: Step) -> Answers:
         """A whole transaction, or one step of one that is held open."""
-        caller.permit([expected.call for expected in step.expect])
-        caller.permit(step.calls)
-        if self._read_only:
-            raise ReadOnlyError("the server serves this store for reading only")
+        self._check_writable()
+        steps.note(caller.principal, step.calls)
         if step.end != "commit":
             return await _done(self._held_step(caller, step))
         outcome = self._outcomes.begin(step.commit) if step.commit is not None else Future()
@@ -192,6 +183,7 @@ class Door:
     # -- upkeep
 
     def scrub(self) -> None:
+        self._check_writable()
         self._engine.backend.scrub()
 
     def bytes_on_disk(self) -> int:
@@ -214,6 +206,10 @@ class Door:
         except _TimeIsUpError:
             pass
         return found
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError("the server serves this store for reading only")
 
     def close(self) -> None:
         """Undo what is held open. Idempotent."""

@@ -1,8 +1,8 @@
 """Transactions that stay open between requests, each in a thread of its own.
 
 While one is open other writers wait. So it may not last: one that hears nothing for IDLE seconds, or is not
-done after WHOLE, is undone; so are all when the server stops. There are only so many, in all and of one
-caller.
+done after WHOLE, is undone; so are all when the server stops. There are only so many in all, and one of each
+caller: whoever needs a second one asks again until the first is over.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SNAPSHOT_IDLE: Final = 30.0
 SNAPSHOT_WHOLE: Final = 600.0
 """Seconds. A snapshot keeps no writer waiting, and a backup takes its time."""
 MOST: Final = 32
-MOST_OF_ONE: Final = 8
+MOST_OF_ONE: Final = 1
+SNAPSHOTS_OF_ONE: Final = 8
 
 
 class _UndoneError(Exception):
@@ -52,7 +53,7 @@ class Held:
         self._backend = backend
         self._now = now
         self._caller = caller
-        self._is_snapshot = is_snapshot
+        self.is_snapshot = is_snapshot
         self._steps: queue.SimpleQueue[tuple[Step, Future[Answers]] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="clew-held", daemon=True)
@@ -81,7 +82,7 @@ class Held:
         failure: BaseException = RowsChangedError()
         ending: tuple[Future[Answers], Answers] | None = None
         try:
-            if self._is_snapshot:
+            if self.is_snapshot:
                 with _snapshot(self._backend) as reader:
                     self._serve_snapshot(reader)
             else:
@@ -152,7 +153,7 @@ class Held:
             if step.expect or any(isinstance(call, Write) for call in step.calls):
                 answer.set_exception(InvalidError("nothing can be written in a snapshot"))
                 continue
-            answer.set_result(_with_id(steps.read(reader, step.calls, self._caller), self.id))
+            answer.set_result(_with_id(steps.read(reader, step.calls), self.id))
 
 
 def _snapshot(backend: Backend) -> AbstractContextManager[Reader]:
@@ -180,8 +181,10 @@ class HeldTransactions:
         """StoreBusyError: there are too many."""
         with self._lock:
             self._open = {id: held for id, held in self._open.items() if not held.is_over}
-            mine = sum(held.owner == caller.principal.id for held in self._open.values())
-            if self._is_closed or len(self._open) >= MOST or mine >= MOST_OF_ONE:
+            wanted = (caller.principal.id, is_snapshot)
+            mine = sum((held.owner, held.is_snapshot) == wanted for held in self._open.values())
+            most = SNAPSHOTS_OF_ONE if is_snapshot else MOST_OF_ONE
+            if self._is_closed or len(self._open) >= MOST or mine >= most:
                 raise StoreBusyError("too many transactions are open on the server; try again")
             held = Held(self._backend, self._now, caller, is_snapshot=is_snapshot)
             self._open[held.id] = held

@@ -1,4 +1,7 @@
-"""The rows door as routes. Private: they may change with every version, as the protocol number says."""
+"""The rows door as routes. Private: they may change with every version, as the protocol number says.
+
+Every route asks for the scope `store`, which no other one includes: whoever has it has the database (ADR 73).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ from clew.server.call import Answer, Call
 from clew.server.problems import Problem
 from clew.server.routing import Routes
 from clew.server.rows.door import Door
-from clew.server.rows.permission import need
 
 routes = Routes()
 LARGE: Final = 64 * 1024
@@ -51,22 +53,22 @@ def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
         raise Problem(422, "invalid", "The request is not valid", str(error)[:300]) from error
 
 
-@routes.post("/rows/hello", scope="read", private=True)
+@routes.post("/rows/hello", scope="store", private=True)
 def greet(call: Call, body: bytes) -> Answer:
     """What a client has to know of this store."""
     door = _door(call)
-    found: Hello = door.hello(door.caller(call.principal))
+    found: Hello = door.hello()
     return _answer(call, found)
 
 
-@routes.post("/rows/read", scope="read", slow=True, private=True, max_body=MOST_ASKED)
+@routes.post("/rows/read", scope="store", slow=True, private=True, max_body=MOST_ASKED)
 def read(call: Call, body: bytes) -> Answer:
     """Calls that only read."""
     door = _door(call)
-    return _answer(call, door.read(door.caller(call.principal), _decoded(decode_read, body)))
+    return _answer(call, door.read(_decoded(decode_read, body)))
 
 
-@routes.post("/rows/snapshot", scope="read", slow=True, private=True, max_body=MOST_ASKED)
+@routes.post("/rows/snapshot", scope="store", slow=True, private=True, max_body=MOST_ASKED)
 async def look(call: Call, body: bytes) -> Answer:
     """Calls that only read, all of which see the store as it was at one moment."""
     door = _door(call)
@@ -74,7 +76,7 @@ async def look(call: Call, body: bytes) -> Answer:
     return _answer(call, await door.look(door.caller(call.principal), step))
 
 
-@routes.post("/rows/transaction", scope="write", slow=True, private=True, max_body=MOST_SENT)
+@routes.post("/rows/transaction", scope="store", slow=True, private=True, max_body=MOST_SENT)
 async def transact(call: Call, body: bytes) -> Answer:
     """A transaction, or a step of one."""
     door = _door(call)
@@ -87,38 +89,30 @@ async def transact(call: Call, body: bytes) -> Answer:
     return _answer(call, await door.step(caller, step))
 
 
-@routes.post("/rows/outcome", scope="read", slow=True, private=True)
+@routes.post("/rows/outcome", scope="store", slow=True, private=True)
 async def outcome(call: Call, body: OutcomeQuestion) -> Answer:
     """What became of a commit."""
-    door = _door(call)
-    door.caller(call.principal)
-    found: Outcome = await door.outcome(body)
+    found: Outcome = await _door(call).outcome(body)
     return _answer(call, found)
 
 
-@routes.post("/rows/pause", scope="read", slow=True, private=True)
+@routes.post("/rows/pause", scope="store", slow=True, private=True)
 async def pause(call: Call, body: Pause) -> Answer:
     """Wait for news."""
-    door = _door(call)
-    door.caller(call.principal)
-    return _answer(call, await door.pause(body))
+    return _answer(call, await _door(call).pause(body))
 
 
-@routes.post("/rows/search", scope="read", slow=True, private=True)
+@routes.post("/rows/search", scope="store", slow=True, private=True)
 def search(call: Call, body: PageQuery) -> Answer:
     """A page of hits."""
-    door = _door(call)
-    door.caller(call.principal)
-    return _answer(call, door.search(body))
+    return _answer(call, _door(call).search(body))
 
 
-@routes.post("/rows/upkeep", scope="read", slow=True, private=True)
+@routes.post("/rows/upkeep", scope="store", slow=True, private=True)
 def maintain(call: Call, body: Upkeep) -> Answer:
     """Sizes, damage, and leaving no byte behind."""
     door = _door(call)
-    caller = door.caller(call.principal)
     if body.what == "scrub":
-        need(caller.principal, "admin", "scrub")
         door.scrub()
         return _answer(call, None)
     if body.what == "damage":

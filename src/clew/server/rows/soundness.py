@@ -2,8 +2,9 @@
 
 The types of the calls have seen to it that each row can be one. Here it is asked whether it fits what is
 there: entries continue what is before them, with the right hash and counters; a head leads to an entry of the
-session's own tree; numbers of events follow each other; objects are what their names say. So a client with
-the scope `write` can add to histories, and can neither forge nor break what others wrote.
+session's own tree; numbers of events follow each other; objects are what their names say. This is no question
+of permission: whoever opens the rows may do everything. It keeps a client that is broken, or of another
+version, from breaking the store.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.backends.http.calls.base import Call
-from clew.backends.http.calls.beside import AddEvents, AddUsage, DropEvents, DropRecord, PutRecord
+from clew.backends.http.calls.beside import AddEvents, AddUsage, DropRecord, PutRecord
 from clew.backends.http.calls.log import AddBranch, AddEntries, DropEntries
 from clew.backends.http.calls.objects import AddPack
 from clew.backends.http.calls.sessions import AddSession, SetDetails, SetDue, SetHead, SetSession
@@ -26,10 +27,8 @@ from clew.core.log.ids import is_id
 from clew.core.log.rows import EMPTY, ERASED, NOWHERE, REMOVED, BranchRow, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import chain, misplaced
 from clew.core.messages.validate import MAX_MESSAGE_BYTES
-from clew.core.streams.events import max_events
 from clew.errors import BranchMissingError, CorruptError, InvalidError
 from clew.files.objects.format import object_name
-from clew.server.access.principal import Principal
 
 LARGEST_RECORD = 64 * 1024 * 1024
 _encode = msgspec.json.Encoder().encode
@@ -38,9 +37,8 @@ _encode = msgspec.json.Encoder().encode
 class Soundness:
     """Looks at the writes of one transaction, each before it is done."""
 
-    def __init__(self, tx: Transaction, principal: Principal) -> None:
+    def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._is_admin = principal.may("admin")
         self._tips: dict[int, HeadRow] = {}
         """Of branches that this transaction has written to."""
 
@@ -105,8 +103,6 @@ class Soundness:
             raise InvalidError("a session stays in its tree")
         if new.epoch < old.epoch:
             raise InvalidError("the epoch of a session only grows")
-        if new.due not in (old.due, 0) and not self._is_admin:
-            raise InvalidError("when a sweep looks at a session is said by a sweep")
         if (new.id, new.deleted is None) != (old.id, old.deleted is None):
             self._name_is_free(new)
         if new.head != old.head or new.grows > old.grows:
@@ -129,8 +125,6 @@ class Soundness:
     def _set_due(self, call: SetDue) -> None:
         if call.sid is not None:
             self._session(call.sid)
-        if call.due and not self._is_admin:
-            raise InvalidError("when a sweep looks at a session is said by a sweep")
 
     # -- log
 
@@ -215,9 +209,6 @@ class Soundness:
             self._session(call.sid)
         if len(unblob(call.value)) > LARGEST_RECORD:
             raise InvalidError(f"a record has at most {LARGEST_RECORD} bytes")
-        is_key = (call.sid, call.kind, call.name) == (STORE_WIDE, "redaction", "key")
-        if is_key and not self._is_admin and self._tx.get_record(STORE_WIDE, "redaction", "key") is not None:
-            raise InvalidError("the store has a key of redaction already")
 
     def _drop_record(self, call: DropRecord) -> None:
         if call.sid != STORE_WIDE:
@@ -240,16 +231,6 @@ class Soundness:
                     raise InvalidError(f"event {event.number} has an id that is taken, or not valid")
                 seen.add(event.id)
             _json(unblob(event.data), f"event {event.number}")
-
-    def _drop_events(self, call: DropEvents) -> None:
-        """An administrator may; others as far as the rules of the store say that only so many stay."""
-        if not self._is_admin:
-            cap = max_events(self._tx, call.sid)
-            newest = self._tx.event_bounds(call.sid)[1]
-            if cap is None or call.upto > newest - cap:
-                raise InvalidError(
-                    "no rule of the store says that these events go: that needs the scope admin"
-                )
 
     def _add_usage(self, call: AddUsage) -> None:
         self._session(call.sid)
@@ -298,7 +279,6 @@ _LOOKS: dict[type, Any] = {
     PutRecord: Soundness._put_record,
     DropRecord: Soundness._drop_record,
     AddEvents: Soundness._add_events,
-    DropEvents: Soundness._drop_events,
     AddUsage: Soundness._add_usage,
     AddPack: Soundness._add_pack,
 }

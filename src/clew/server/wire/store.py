@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 
+from clew.core.log.grants import Scope
 from clew.model import RedactionPolicy, Removal, Retention, SessionInfo
 from clew.model.files import VerifyProblem
 from clew.server.process.settings import MOST_LISTED
-from clew.server.routing import Scope
 
 MOST_REMOVALS = 1000
 LONGEST_LOOK = 600.0

@@ -59,6 +59,7 @@ def scopes_in(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
     "clew token add ci                         make a token that may read",
     "clew token add bot --scope write          one that may read and write",
     "clew token add web --workspace ~/src/web  one for the sessions of a directory",
+    "clew token add build --scope store        one that opens the store with clew.open(URL)",
     "clew token ls                             list tokens",
     "clew token rm ci                          remove one: servers refuse it within seconds",
 )
@@ -76,7 +77,8 @@ def token_command() -> None:
     default=("read",),
     callback=scopes_in,
     metavar="SCOPE,...",
-    help="What it may do: read (default), write, admin (purge), files (read what snapshots hold)",
+    help="What it may do: read (default), write, admin (purge), files (read what snapshots hold),"
+    " store (everything, as with the database file)",
 )
 @click.option("--workspace", metavar="PATH", help="Only sessions that work in this directory")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only sessions with this tag; repeatable")
@@ -92,7 +94,8 @@ def token_add(
 ) -> None:
     """Make a token.
 
-    The scope write includes read, and admin includes write. Piped: the token, and nothing else.
+    The scope write includes read, and admin includes write. `clew.open(URL)` needs the scope store, which
+    includes all others and cannot be bound: whoever has it has the store. Piped: the token, and nothing else.
     """
     from clew.server.access.tokens import add_token
 
