@@ -7,6 +7,7 @@ import platform
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal
@@ -110,7 +111,8 @@ class Finding(msgspec.Struct, frozen=True):
 @click.pass_obj
 def doctor_command(settings: Settings) -> int:
     """It looks at versions, durability, permissions, disk space, leases, interrupted restores and stored
-    content; of a store on a server also at the rights of the role and the encryption of the connection.
+    content; at how agents and the service start Clew; of a store on a server also at the rights of the role
+    and the encryption of the connection.
 
     Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
     is a problem.
@@ -149,6 +151,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         "ok",
         f"clew {found['clew']}, Python {found['python']}, SQLite {found['sqlite']}, {_system()}",
     )
+    yield from _starts()
     try:
         with opened(settings) as store:
             yield Finding("store", "ok", store.location)
@@ -166,6 +169,30 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 def _system() -> str:
     return f"{platform.system()} {platform.release()}"
+
+
+def _starts() -> Iterator[Finding]:
+    """What starts Clew in the way of earlier versions, which runs a clew.py of the current directory."""
+    from clew.core.own_program import runs_the_current_directory
+    from clew.importers.follow import service
+    from clew.server.mcp.install.clients import CLIENTS
+    from clew.server.mcp.install.install import status
+
+    places: list[Path | None] = [None]
+    with suppress(FileNotFoundError):  # the current directory may be gone
+        places.append(Path.cwd())
+    for project in places:
+        for client in CLIENTS.values():
+            found = status(client, project=project)
+            if found.state == "outdated":
+                where = "" if project is None else " --project"
+                text = f"{client.title} runs a clew.py of the directory that it works in: {found.path}"
+                yield Finding("agents", "problem", text, f"clew mcp install {client.name}{where}")
+    with suppress(ClewError):
+        path = service.service([], os.environ, home=Path.home()).path
+        if service.is_ours(path) and runs_the_current_directory(service.command_of(path)):
+            text = f"the service of clew watch runs a clew.py of the directory it is started in: {path}"
+            yield Finding("service", "problem", text, "clew watch --install")
 
 
 def _durability(store: clew.Store) -> Finding:

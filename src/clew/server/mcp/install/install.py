@@ -16,6 +16,7 @@ from shlex import quote as quoted
 from typing import Any, Final, Literal, NamedTuple
 
 from clew.backends.registry import default_path
+from clew.core.own_program import runs_the_current_directory
 from clew.errors import InvalidError
 from clew.importers.hooks.install import obstacles
 from clew.importers.settings import file as settings_file
@@ -24,10 +25,10 @@ from clew.importers.settings.file import Found
 from clew.server.mcp.install import entries, hooks, toml_text
 from clew.server.mcp.install.clients import CLIENTS, SERVER, Client
 from clew.server.mcp.install.entries import ForeignServerError
-from clew.server.mcp.install.own_files import MARK, SKILL, hint_script
+from clew.server.mcp.install.own_files import MARK, SKILL, hint_script, is_outdated_script
 from clew.server.mcp.install.program import Program, Wish, address_of, command_line, find_program
 
-State = Literal["installed", "broken", "not installed", "not found", "unreadable"]
+State = Literal["installed", "outdated", "broken", "not installed", "not found", "unreadable"]
 _SHARED: Final = 0o644
 _SHARED_DIRECTORY: Final = 0o755
 _EXECUTABLE: Final = 0o700
@@ -393,15 +394,24 @@ def status(client: Client, *, project: Path | None = None) -> Status:
         notes.append(f"{script.path} is missing; {_again(client, project)}")
     if has_hint and client.hint is not None and not hooks.is_flat(client.hint):
         notes += obstacles(client.hint, settings_file.read(client.hint.path))
+    words = [] if entry is None else [str(word) for word in entries.words_of(entry)]
+    is_outdated = runs_the_current_directory(words) or (has_hint and is_outdated_script(script.text))
+    if is_outdated:
+        notes.insert(
+            0,
+            f"{client.title} would run a clew.py of the directory that it works in, whoever wrote it; "
+            f"{_again(client, project)}",
+        )
     if entry is None:
-        return Status(client, path, "not installed", [], has_skill, has_hint, notes)
-    words = [str(word) for word in entries.words_of(entry)]
+        state: State = "outdated" if is_outdated else "not installed"
+        return Status(client, path, state, [], has_skill, has_hint, notes)
     is_broken = shutil.which(words[0]) is None
     if is_broken:
         notes.insert(0, f"there is no program {words[0]}; {_again(client, project)}")
     if entry.get("enabled") is False or entry.get("disabled") is True:
         notes.append(f"the server {SERVER} is switched off in the settings of {client.title}")
-    return Status(client, path, "broken" if is_broken else "installed", words, has_skill, has_hint, notes)
+    state = "outdated" if is_outdated else "broken" if is_broken else "installed"
+    return Status(client, path, state, words, has_skill, has_hint, notes)
 
 
 def _again(client: Client, project: Path | None) -> str:
