@@ -58,7 +58,6 @@ TABLE = {
     "tests/core/transfer/test_full_disk.py::test_f06_a_full_disk_can_be_left[reopened-sqlite]": "test",
     "tests/core/transfer/test_repair.py::test_of_a_whole_store_nothing_is_lost": "test",
     "tests/core/transfer/test_repair.py::test_a_store_is_repaired_into_one_of_any_kind": "full",
-    "tests/security/test_planted_modules.py": "test",
     "tests/security/test_private_files.py": "full",
     "tests/security/test_private_files.py::test_p20_every_file_is_0600_and_every_directory_0700[0]": "test",
     "tests/support": "check",

@@ -432,9 +432,7 @@ def _show_status(out: Output, settings: Settings) -> int:
     lines = [*_status_lines(settings, holder, installed, is_active=is_active, waiting=waiting)]
     if is_outdated:
         start = clew_command(settings, "watch")
-        lines.append(
-            ("Outdated", f"runs a clew.py of its directory; {start} --install renews it")
-        )
+        lines.append(("Outdated", f"runs a clew.py of its directory; {start} --install renews it"))
     width = terminal_size().columns if out.is_terminal else sys.maxsize
     out.texts(part for name, value in lines for part in _field(name, one_line(value), width))
     return OK if holder else ERROR
