@@ -282,9 +282,9 @@ class Connections:
         if self.writer is not None:
             self.writer.close()
         if self.reads_from != self.path:
-            import shutil
+            from clew.core.work_folder import remove_work_folder
 
-            shutil.rmtree(self.reads_from.parent, ignore_errors=True)
+            remove_work_folder(self.reads_from.parent)
 
     def _stop_asking(self) -> None:
         """Needs the gate."""
