@@ -22,6 +22,7 @@ from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
 from clew.cli.text import ago, count, one_line, size
+from clew.cli.views.restoring import say_unfinished, unfinished
 from clew.core.messages.shell import quoted
 from clew.core.retention.rules import COUNTS, LENGTHS
 from clew.errors import ClewError
@@ -269,11 +270,10 @@ def _leases(store: clew.Store) -> Iterator[Finding]:
 
 
 def _restores(store: clew.Store) -> Iterator[Finding]:
-    pending = store.pending_restores()
-    for one in pending:
-        step = f"clew restore --finish {quoted(one.id)}, or clew restore --undo {quoted(one.id)}"
-        yield Finding("restores", "problem", f"the restore of {one.root} was cut off {ago(one.at)}", step)
-    if not pending:
+    found = unfinished(store)
+    for one in found:
+        yield Finding("restores", "problem", one.text, one.step)
+    if not found:
         yield Finding("restores", "ok", "none was cut off")
 
 
@@ -309,13 +309,16 @@ def _whole(store: clew.Store) -> Finding:
 )
 @click.pass_obj
 def verify_command(settings: Settings, quick: bool, time_limit: float | None) -> int:
-    """It also checks the trash, and changes nothing. Prints one problem per line.
+    """It also checks the trash, and changes nothing. Prints one problem per line. A restore of files that was
+    interrupted is mentioned.
 
     Exit code 1 if there is a problem, 3 if the time limit ended the check early.
     """
     out = Output(settings)
-    with opened(settings) as store, progress("verifying") as told:
-        report = store.verify(full=not quick, time_limit=time_limit, on_progress=on_files(told))
+    with opened(settings) as store:
+        with progress("verifying") as told:
+            report = store.verify(full=not quick, time_limit=time_limit, on_progress=on_files(told))
+        say_unfinished(store)
     if out.json:
         out.record(report)
     else:
@@ -335,10 +338,12 @@ def verify_command(settings: Settings, quick: bool, time_limit: float | None) ->
 
 
 @command("repair", "clew repair --to rescued.db")
-@click.option("--to", required=True, metavar="ADDRESS", help="Write to this new store; it must be empty")
+@click.option("--to", required=True, metavar="ADDRESS", help="Write this new store; it must not be there yet")
 @click.pass_obj
 def repair_command(settings: Settings, to: str) -> int:
-    """It lists what cannot be read. The damaged store is not changed. Exit code 3 if something is lost."""
+    """It lists what cannot be read. The damaged store is not changed. The new one is there when it is whole:
+    after a repair that was killed, run it again. Exit code 3 if something is lost.
+    """
     out = Output(settings)
     with opened(settings) as store, progress("repairing") as told:
         report = store.repair(to=to, on_progress=on_copy(told))
