@@ -36,8 +36,10 @@ _VERSION_NUMBER: Final = re.compile(r"\d+")
 
 
 def require(extra: str) -> None:
-    """Raise ImportError if the framework is older than the oldest that works: it may be imported all the same,
-    and fail when it is used."""
+    """Raise ImportError if the framework is older than the oldest that works.
+
+    An older one may be imported all the same, and fail when it is used.
+    """
     package, needed = NEEDED[extra]
     try:
         is_old = _numbers(version(package)) < _numbers(needed)
