@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 from uuid_utils import uuid7
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
-from clew.backends.registry import connect
+from clew.backends.registry import connect, parse
 from clew.core.conversation import facets, listing, points, sessions
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import initial, updated
@@ -97,7 +97,12 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
             `durability="process"` (survives the end of the process, not power loss; default "full"),
             `timeout` in seconds to wait for other writers, `read_only=True`.
     """
-    return Store(connect(url, **options))
+    backend = connect(url, **options)
+    if parse(url)[0] == "postgresql":
+        from clew.core.transfer.new_store import refuse_unfinished
+
+        refuse_unfinished(backend)
+    return Store(backend)
 
 
 def copy(
@@ -1052,7 +1057,8 @@ class Store:
         """Bring all that can be read of this store into a new one. This one is not changed.
 
         Args:
-            to: The address of the new store, of any kind. One that holds something is refused.
+            to: The address of the new store, of any kind. A file that is there is refused, and so is a
+                store on a server that holds something. It can be opened when it is whole.
             on_progress: Called from time to time with a `CopyProgress`.
 
         No program should write to the store meanwhile. `lost` in the report names everything that could not
@@ -1061,9 +1067,7 @@ class Store:
         """
         from clew.core.transfer.repair import repair
 
-        engine = self._scope.outside("Store.repair()")
-        with ExitStack() as opened:
-            return repair(engine, _engine_at(to, opened), on_progress)
+        return repair(self._scope.outside("Store.repair()"), to, on_progress)
 
     # -- upkeep: nothing is ever removed unless a rule says so
 

@@ -53,14 +53,20 @@ importlib.metadata.version = known  # it is installed, and its modules are not t
 broken = told()
 for top in tops:
     del sys.modules[top]
+importlib.metadata.version = lambda name: "0.0.7" if name in needed else known(name)
+aged = told()  # as it is, but for its number: it can be imported
+importlib.metadata.version = known
+for name in [name for name in sys.modules if name.partition(".")[0] in tops]:
+    del sys.modules[name]
 sys.path.insert(0, folder)
-print(json.dumps({"missing": missing, "broken": broken, "old": told()}))
+print(json.dumps({"missing": missing, "broken": broken, "aged": aged, "old": told()}))
 """
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What each adapter says when its framework is missing, broken, or of version 0.0.7."""
+    """What each adapter says when its framework is missing, broken, of version 0.0.7 with modules that can be
+    imported, or of that version without them."""
     folder = tmp_path_factory.mktemp("old")
     for module, extra in FRAMEWORKS.values():
         package = folder.joinpath(*module.split("."))
@@ -87,6 +93,16 @@ def test_a_framework_that_is_too_old_is_told_by_both_versions(told: dict[str, di
     for adapter, (_, extra) in FRAMEWORKS.items():
         package, needed = NEEDED[extra]
         said = told["old"][adapter]
+        assert f"needs {package} {needed} or newer, and 0.0.7 is installed (" in said
+        assert said.endswith(f"): pip install --upgrade '{package}>={needed}'")
+
+
+def test_a_framework_that_is_too_old_is_not_used_although_it_can_be_imported(
+    told: dict[str, dict[str, str]],
+) -> None:
+    for adapter, (_, extra) in FRAMEWORKS.items():
+        package, needed = NEEDED[extra]
+        said = told["aged"][adapter]
         assert f"needs {package} {needed} or newer, and 0.0.7 is installed (" in said
         assert said.endswith(f"): pip install --upgrade '{package}>={needed}'")
 

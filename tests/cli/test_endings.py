@@ -8,6 +8,7 @@ import subprocess
 import clew
 from tests.cli.processes import COMMAND, Clew
 from tests.support.rows import each_row
+from tests.support.waiting import until
 
 
 @each_row(
@@ -84,3 +85,22 @@ def test_the_first_import_makes_the_store_of_the_user(story: Clew) -> None:
     own = story.home / ".local" / "share" / "clew" / "clew.db"
     assert 0o600 == own.stat().st_mode & 0o777
     assert "login-bug" in story("ls", env={"CLEW_STORE": ""}).out
+
+
+def test_what_a_killed_import_left_in_the_temporary_directory_goes_with_the_next_command(cli: Clew) -> None:
+    place = cli.home / "tmp"
+    place.mkdir()
+    cli.env["TMPDIR"] = str(place)
+    with clew.open(cli.store) as store:
+        store.create("s")
+    command = [*COMMAND, "import", "-"]
+    with subprocess.Popen(command, env=cli.env, cwd=cli.home, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'{"type": "user"}\n')
+        process.stdin.flush()
+        until(lambda: any(path.is_file() for path in place.rglob("files/*")))
+        cli.process("ls")
+        assert [path.name[:12] for path in place.iterdir()] == ["clew-import-"], "it is in use"
+        process.kill()
+    cli.process("ls")
+    assert list(place.iterdir()) == []

@@ -35,6 +35,20 @@ NEEDED: Final = {
 _VERSION_NUMBER: Final = re.compile(r"\d+")
 
 
+def require(extra: str) -> None:
+    """Raise ImportError if the framework is older than the oldest that works.
+
+    An older one may be imported all the same, and fail when it is used.
+    """
+    package, needed = NEEDED[extra]
+    try:
+        is_old = _numbers(version(package)) < _numbers(needed)
+    except PackageNotFoundError:  # its modules may be there all the same
+        return
+    if is_old:
+        raise ImportError("an older one fails when it is used")
+
+
 def missing(extra: str, error: ImportError) -> ImportError:
     """The error to raise if a framework cannot be imported: it is missing, too old, or broken."""
     package, needed = NEEDED[extra]

@@ -37,12 +37,14 @@ from clew.adapters.common import (
     missing,
     newest,
     open_own,
+    require,
     rewind_before,
 )
 from clew.adapters.common import session_id as id_of
 from clew.errors import InvalidEntryError
 
 try:
+    require("openai-agents")
     from agents import RunHooks
     from agents.memory.session_settings import (
         SessionSettings,

@@ -98,6 +98,11 @@ Clew: that works for an install from a checkout too."""
 def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
     """Open the backend that an address names; without one, the user's own store."""
     scheme, path, given = parse(url)
+    return backend_of(scheme, path, {**given, **options})
+
+
+def backend_of(scheme: str, path: str, options: dict[str, Any]) -> Backend:
+    """Open the backend of a scheme; path and options are as `parse` gives them."""
     module, name = SCHEMES[scheme]
     try:
         factory = getattr(import_module(module), name)
@@ -106,9 +111,8 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backen
         raise InvalidUrlError(
             f"{scheme} addresses need the package {exc.name}: pip install '{driver}'"
         ) from exc
-    chosen = {**given, **options}
-    _check_options(factory, scheme, chosen)
-    return cast("Backend", factory(*([path] if path else []), **chosen))
+    _check_options(factory, scheme, options)
+    return cast("Backend", factory(*([path] if path else []), **options))
 
 
 def _check_options(factory: Any, scheme: str, options: dict[str, Any]) -> None:

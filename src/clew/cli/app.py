@@ -148,13 +148,29 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             at = self._session_at(given, error.option_name)
             if at is None:
-                raise
+                raise self._with_way_out(error, given) from None
             return super().parse_args(ctx, [*given[:at], "--", *given[at:]])
+
+    @property
+    def _takes_sessions(self) -> bool:
+        return any(isinstance(one, SessionArgument) for one in self.params)
+
+    def _with_way_out(self, error: click.NoSuchOption, args: list[str]) -> click.UsageError:
+        """The error, with what to type if an id was meant: `-x` alone looks more like an option."""
+        at = next((at for at, word in enumerate(args) if word.startswith(error.option_name)), None)
+        if at is None or not self._takes_sessions or error.possibilities or "--" in args:
+            return error
+        from clew.core.messages.shell import quoted
+
+        way = "put -- before it, and options before that"
+        if error.ctx is not None and not any(word.startswith("-") for word in args[at + 1 :]):
+            words = [*args[:at], "--", *args[at:]]
+            way = f"put -- before it: {error.ctx.command_path} {' '.join(map(quoted, words))}"
+        return click.UsageError(f"no option {error.option_name}; if that is an id, {way}", error.ctx)
 
     def _session_at(self, args: list[str], unknown: str) -> int | None:
         """Where in the arguments the ids begin, if one of them was taken for options."""
-        takes_sessions = any(isinstance(one, SessionArgument) for one in self.params)
-        if not takes_sessions or unknown.startswith("--") or "--" in args:
+        if not self._takes_sessions or unknown.startswith("--") or "--" in args:
             return None
         places = (at for at, word in enumerate(args) if word[:1] == "-" and unknown[1] in word[1:])
         first = next(places, None)

@@ -19,6 +19,7 @@ from clew.core.conversation.history import branch_pages
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import SessionName
 from clew.core.messages.shell import typed
+from clew.core.work_folder import remove_abandoned
 from clew.errors import CheckpointNotFoundError, SessionDeletedError, SessionNotFoundError, StoreNotFoundError
 from clew.importers.short_ids import MOST, meant, stands_for, was_shown_as
 
@@ -129,6 +130,7 @@ def opened(settings: Settings, *, create: bool = False) -> Iterator[clew.Store]:
     """The store of this command. Only commands that add to it may create one."""
     if not create:
         must_exist(settings.store)
+    remove_abandoned()
     with clew.open(settings.store) as store:
         yield store
 

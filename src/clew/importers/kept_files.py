@@ -13,11 +13,11 @@ from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import msgspec
 
+from clew.core.work_folder import make_work_folder, remove_work_folder
 from clew.errors import CheckpointNotFoundError, ClewError
 from clew.importers.contract import SourceCheckpoint
 from clew.importers.reading.seen import doubt
@@ -150,16 +150,12 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if "_directory" in self.__dict__:
-            self._directory.cleanup()
+        if "_folder" in self.__dict__:
+            remove_work_folder(self._folder)
 
     @cached_property
-    def _directory(self) -> TemporaryDirectory[str]:
-        return TemporaryDirectory(prefix="clew-import-")
-
-    @property
     def _folder(self) -> Path:
-        return Path(self._directory.name)
+        return make_work_folder("import")
 
     def lay_out(self, files: Mapping[str, Kept]) -> dict[str, str]:
         """Put these files there and no others. Return those that the import may not unpack, and why."""

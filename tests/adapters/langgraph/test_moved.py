@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import MessagesState, add_messages
 from langgraph.types import Command, interrupt
@@ -17,6 +18,7 @@ import clew
 from clew.adapters.langgraph import ClewSaver
 from tests.adapters.langgraph.talk import found, human, one_node, put, say, texts, thread, values
 from tests.adapters.langgraph.test_messages import Backwards
+from tests.support.rows import each_row
 
 CONFIG: Any = {"configurable": {"thread_id": "talk"}}
 FORK: Any = {"configurable": {"thread_id": "fork"}}
@@ -191,6 +193,45 @@ def test_what_a_subgraph_remembers_is_rewound_too(store: clew.Store) -> None:
     store.get("talk").rewind(1)
     assert say(graph, "other", CONFIG)[-1] == "2 turns"
     assert say(builder.compile(checkpointer=ClewSaver(store)), "more", CONFIG)[-1] == "3 turns"
+
+
+@each_row(("durability", "rewound", "forked"), [("sync", 2, 2), ("async", 2, 2), ("exit", 4, 2)])
+def test_a_subgraph_remembers_what_the_how_to_says_after_each_way_back(
+    durability: Any, rewound: int, forked: int
+) -> None:
+    """By LangGraph's time travel as with its own saver; by Clew what the subgraph knew at that point, unless
+    LangGraph stores nothing of the root meanwhile."""
+    inner = one_node(State, "count", lambda state: {"steps": ["turn"]}).compile(checkpointer=True)
+
+    def outer(state: State) -> dict[str, Any]:
+        return {"messages": [AIMessage(str(len(inner.invoke({"plan": "x"})["steps"])))]}
+
+    def ask(graph: Any, text: str | None, config: Any = CONFIG) -> int:
+        given = None if text is None else {"messages": [HumanMessage(text)]}
+        return int(graph.invoke(given, config, durability=durability)["messages"][-1].content)
+
+    def travelled(saver: Any) -> list[int]:
+        graph = one_node(State, "outer", outer).compile(checkpointer=saver)
+        found = [ask(graph, text) for text in ("one", "two", "three")]
+        states: Any = list(graph.get_state_history(CONFIG))
+        old = next(one for one in states if len(one.values["messages"]) == 2 and not one.next)
+        found.append(ask(graph, "other", old.config))
+        asked = [one for one in states if len(one.values.get("messages", [])) == 3 and one.next]
+        found += [ask(graph, None, one.config) for one in asked if one.next == ("outer",)]
+        changed = graph.update_state(old.config, {"messages": [HumanMessage("new")]}, as_node="__start__")
+        return [*found, ask(graph, None, changed), ask(graph, "more")]
+
+    with clew.open("memory:") as store:
+        assert travelled(ClewSaver(store)) == travelled(InMemorySaver())
+    with clew.open("memory:") as store:
+        graph = one_node(State, "outer", outer).compile(checkpointer=ClewSaver(store))
+        assert [ask(graph, text) for text in ("one", "two", "three")] == [1, 2, 3]
+        store.get("talk").rewind(1)
+        assert ask(graph, "other") == rewound
+        store.get("talk").undo()
+        assert ask(graph, "four") == (5 if durability == "exit" else 4)
+        store.get("talk").fork("copy", at=1)
+        assert ask(graph, "other", {"configurable": {"thread_id": "copy"}}) == forked
 
 
 def test_what_a_delta_channel_gathered_is_that_of_the_point(store: clew.Store) -> None:

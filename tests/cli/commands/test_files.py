@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.files.restore.apply import Applier
+from tests.cli.inside import run_in_pipes
 from tests.cli.processes import Clew
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -310,3 +313,59 @@ def test_s09_a_checkpoint_with_files_names_what_may_hold_secrets(cli: Clew, work
     assert "" == cli("checkpoint", "s", "plan", "--files", "work", "--include", "*.pem").err
     assert "0.pem" in cli("cat", "s@plan", "0.pem", "--json").out
     assert "go with --files" in cli("checkpoint", "s", "plan", "--include", "*.pem", code=2).err
+
+
+@pytest.fixture
+def cut_off(cli: Clew, monkeypatch: pytest.MonkeyPatch) -> tuple[Clew, str]:
+    """A store with a rewind of files that was cut off, and the id of its restore."""
+    root = cli.home / "work"
+    root.mkdir()
+    with clew.open(cli.store) as store:
+        s = store.session("login-bug")
+        for number in range(2):
+            (root / "a.txt").write_text(f"{number}\n")
+            s.append({"role": "user", "content": "go"})
+            s.checkpoint(f"c{number}", files=root)
+
+        def stop(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Applier, "run", stop)
+            with pytest.raises(clew.errors.RestoreFailedError):
+                s.rewind("c0", files=True)
+        [pending] = store.pending_restores()
+    return cli, pending.id
+
+
+@each_row(
+    "command",
+    [
+        ("ls",),
+        ("ls", "--json"),
+        ("verify",),
+        ("verify", "--quick", "--json"),
+        ("undo", "login-bug", "--dry-run", "--root", "work"),
+        ("undo", "login-bug", "--list"),
+        ("rewind", "login-bug@c0", "--dry-run"),
+    ],
+)
+def test_a_restore_that_was_cut_off_is_mentioned_with_the_next_step(
+    command: tuple[str, ...], cut_off: tuple[Clew, str]
+) -> None:
+    cli, id = cut_off
+    done = run_in_pipes(command, cli.env, cli.home)
+    assert f"the restore of {cli.home / 'work'} that began" in done.err
+    assert "is not finished, so login-bug did not move" in done.err
+    assert f"clew restore --finish {id}, or clew restore --undo {id}" in done.err
+    assert id not in done.out
+
+
+def test_the_doctor_says_how_to_finish_a_restore(cut_off: tuple[Clew, str]) -> None:
+    cli, id = cut_off
+    [row] = [row for row in cli("doctor", code=1).rows if row[0] == "restores"]
+    assert row[1] == "problem"
+    assert row[3] == f"clew restore --finish {id}, or clew restore --undo {id}"
+    cli("restore", "--undo", id, "--yes")
+    assert "not finished" not in cli("ls").err
+    assert [row[1] for row in cli("doctor").rows if row[0] == "restores"] == ["ok"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+import sys
 
 import pytest
 
@@ -118,6 +120,24 @@ def test_the_doctor_finds_a_run_without_a_worker(story: Clew) -> None:
     [row] = [row for row in story("doctor").rows if row[0] == "leases"]
     assert "warning" == row[1]
     assert "login-bug is running, but no worker holds its lease" in row[2]
+
+
+def test_the_doctor_finds_agents_that_would_run_a_clew_py_of_their_directory(story: Clew) -> None:
+    (story.home / ".claude").mkdir()
+    settings = story.home / ".claude.json"
+    entry = {"type": "stdio", "command": sys.executable, "args": ["-m", "clew", "mcp", "--sync"]}
+    settings.write_text(json.dumps({"mcpServers": {"clew": entry}}))
+    unit = story.home / ".config" / "systemd" / "user" / "clew-watch.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("# Made by clew watch\n[Service]\nExecStart=:/srv/python -m clew watch --quiet\n")
+    rows = [row for row in story("doctor", code=1).rows if row[1] == "problem"]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("agents", "clew mcp install claude-code"),
+        ("service", "clew watch --install"),
+    ]
+    settings.write_text(json.dumps({"mcpServers": {"clew": entry | {"args": ["-P", *entry["args"]]}}}))
+    unit.write_text(unit.read_text().replace("-m", "-P -m"))
+    assert [row for row in story("doctor").rows if row[1] == "problem"] == []
 
 
 def test_the_doctor_finds_damage_and_missing_stores(cli: Clew) -> None:

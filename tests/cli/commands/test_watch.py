@@ -229,6 +229,16 @@ def test_the_service_is_shown_before_it_is_installed(cli: Clew) -> None:
     assert record["text"].startswith("# Made by clew watch")
 
 
+def test_a_service_that_runs_the_directory_it_is_started_in_is_said_to_be_outdated(cli: Clew) -> None:
+    unit = cli.home / ".config" / "systemd" / "user" / "clew-watch.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text("# Made by clew watch\n[Service]\nExecStart=:/srv/python -m clew watch --quiet\n")
+    assert "--install renews it" in cli("watch", "--status", code=1).out
+    assert cli("watch", "--status", "--json", code=1).records[0]["outdated"] is True
+    unit.write_text(unit.read_text().replace("-m", "-P -m"))
+    assert "Outdated" not in cli("watch", "--status", code=1).out
+
+
 def test_a_password_does_not_go_into_the_file_of_a_service(cli: Clew) -> None:
     told = cli("--store", "postgresql://me:secret@host/db", "watch", "--install", "--dry-run", code=1).err
     assert "secret" not in told

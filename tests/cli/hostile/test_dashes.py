@@ -15,8 +15,10 @@ from tests.support.rows import named
 
 DASHED = "-birds/0b5f"
 TYPED: dict[str, list[str]] = {
+    "cat": ["cat", "--", f"{DASHED}@plan", "a.txt"],
     "checkpoint": ["checkpoint", "--", DASHED, "here"],
     "close": ["close", "--", DASHED],
+    "diff": ["diff", "--stat", "--", f"{DASHED}@plan"],
     "export": ["export", "--", DASHED],
     "files": ["files", "--", DASHED, "missing.txt"],
     "follow": ["follow", "--", DASHED],
@@ -24,6 +26,7 @@ TYPED: dict[str, list[str]] = {
     "log": ["log", "--", DASHED],
     "redo": ["redo", "--", DASHED],
     "reopen": ["reopen", "--", DASHED],
+    "restore": ["restore", "--yes", "--", f"{DASHED}@plan"],
     "resume": ["resume", "--in", "codex", "--directory", ".", "--", DASHED],
     "rewind": ["rewind", "--yes", "--", DASHED, "0"],
     "rm": ["rm", "--", DASHED],
@@ -44,6 +47,9 @@ def with_a_dash(home: Path) -> Clew:
     with clew.open(cli.store) as store:
         s = store.session(DASHED, title="Herons")
         s.append({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
+        (home / "work").mkdir()
+        (home / "work" / "a.txt").write_text("a")
+        s.checkpoint("plan", files=home / "work")
         store.session("other").append({"role": "user", "content": "newer"})
     return cli
 
@@ -82,6 +88,24 @@ def test_what_is_neither_an_option_nor_an_id_is_told(dashed: Clew) -> None:
     assert "no option -q" in dashed("ls", "-qq", code=2).err
     with clew.open(dashed.store) as store:
         assert len(list(store.list())) == 2
+
+
+def test_a_new_id_that_begins_with_a_dash_is_taken_or_the_error_says_how(dashed: Clew) -> None:
+    dashed("fork", "other", "-birds/two")
+    for short in ("-B", "--birds"):
+        said = dashed("fork", "other", short, code=2).err
+        assert f"no option {short}; if that is an id, put -- before it: clew fork other -- {short};" in said
+        dashed("fork", "other", "--", short)
+    assert "put -- before it, and options before that;" in dashed("fork", "other", "-C", "--json", code=2).err
+    assert "if that is an id" not in dashed("ls", "-C", code=2).err
+    with clew.open(dashed.store) as store:
+        assert {"-birds/two", "-B", "--birds"} <= {info.id for info in store.list()}
+
+
+def test_an_option_takes_an_id_that_begins_with_a_dash(dashed: Clew) -> None:
+    dashed("search", "a", "--session", DASHED)
+    [row] = dashed("search", "a", "--session", DASHED, "-newer").rows
+    assert row[0].startswith(DASHED)
 
 
 def test_an_id_with_a_dash_is_completed_behind_two_dashes(dashed: Clew) -> None:

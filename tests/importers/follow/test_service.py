@@ -5,7 +5,6 @@ from __future__ import annotations
 import plistlib
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from clew.errors import InvalidError
 from clew.importers.follow import service as module
 from clew.importers.follow.service import Outcome, Service, service
+from tests.support.rows import each_row
 
 ODD = ['/opt/my tools/clew "x"', "watch", "--store", "/home/a b/50%/$HOME/back\\slash\ttab.db", "-q", "é"]
 
@@ -132,14 +132,13 @@ def test_what_could_not_be_run_is_left_to_the_user(tmp_path: Path, monkeypatch: 
     assert not made.path.exists()
 
 
-def test_the_own_command_is_found_without_a_search_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "clew"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["./clew", "watch"])
-    assert module.own_command() == [str(program)]
-    monkeypatch.setattr(sys, "argv", ["/x/clew/__main__.py"])
-    assert module.own_command() == [sys.executable, "-m", "clew"]
+@each_row("platform", ["linux", "darwin"])
+def test_what_an_installed_service_starts_can_be_read(platform: str, tmp_path: Path) -> None:
+    words = ["/srv/my programs/clew", "watch", "--store", '50% of "it"\\x', "--", "/srv/$HOME"]
+    made = module.service(words, {}, home=tmp_path, platform=platform)
+    made.path.parent.mkdir(parents=True)
+    made.path.write_text(made.text)
+    assert module.command_of(made.path) == words
+    made.path.write_text("[Service]\n")
+    assert module.command_of(made.path) == []
+    assert module.command_of(tmp_path / "missing") == []

@@ -8,9 +8,10 @@ Each ADK session is a Clew session, and its events are the messages: `clew ls`, 
 that point.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("adk")
     from clew.adapters.adk.service import ClewSessionService
 except ImportError as exc:
     raise missing("adk", exc) from exc

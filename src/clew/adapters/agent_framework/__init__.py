@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("agent-framework")
     from clew.adapters.agent_framework.checkpoints import ClewCheckpointStorage
     from clew.adapters.agent_framework.history import ClewHistoryProvider
 except ImportError as exc:

@@ -8,9 +8,10 @@ own, whose metadata names its `parent`. `load` gives the path to the head: rewin
 resumes there.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("claude")
     from clew.adapters.claude.files import FileCheckpoints
     from clew.adapters.claude.store import ClewSessionStore
 except ImportError as exc:

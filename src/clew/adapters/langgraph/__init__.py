@@ -6,9 +6,10 @@ A thread is a session. Its messages are the conversation of the session, each st
 be listed, shown, searched and exported; everything else of a checkpoint is in documents beside it.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("langgraph")
     from clew.adapters.langgraph.saver import ClewSaver
 except ImportError as exc:
     raise missing("langgraph", exc) from exc

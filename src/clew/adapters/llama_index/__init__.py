@@ -11,9 +11,10 @@ Each key is a session, and each message one entry of its log, written once. Mess
 begin a new branch: `chats.session("ada").undo()` brings the old messages back.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("llama-index")
     from clew.adapters.llama_index.chat import ClewChatStore
     from clew.adapters.llama_index.db import ClewDBChatStore
 except ImportError as exc:

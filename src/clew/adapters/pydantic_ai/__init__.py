@@ -11,9 +11,10 @@ A conversation is a session: its history is the path to the head, its branches a
 all messages before it. Each message is stored once, and each save is one commit.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("pydantic-ai")
     from clew.adapters.pydantic_ai.store import ClewConversationStore
 except ImportError as exc:
     raise missing("pydantic-ai", exc) from exc

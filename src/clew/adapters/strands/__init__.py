@@ -13,9 +13,10 @@ A message that Strands changes is written on a new branch: `repository.session("
 old message back.
 """
 
-from clew.adapters.common import missing
+from clew.adapters.common import missing, require
 
 try:
+    require("strands")
     from clew.adapters.strands.repository import ClewSessionRepository
     from clew.adapters.strands.storage import ClewStorage
 except ImportError as exc:

@@ -5,11 +5,8 @@ The logs are read as far as the index says that it has read them, so others may 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
@@ -29,6 +26,7 @@ from clew.backends.jsonl.sql import (
 from clew.backends.sqlite.connection import open_writer
 from clew.backends.sqlite.schema import watching_time
 from clew.backends.sqlite.sql import BEGIN, COMMIT
+from clew.core.work_folder import work_folder
 
 
 class WrittenAnewError(Exception):
@@ -50,8 +48,8 @@ def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], Non
         WrittenAnewError: it cannot be told now.
     """
     rows = [LogRow(*row) for row in connection.execute(ALL_LOGS)]
-    with tempfile.TemporaryDirectory(prefix="clew-") as aside:
-        made = open_writer(Path(os.path.realpath(aside), "index.db"), "process", 0)
+    with work_folder("index") as aside:
+        made = open_writer(aside / "index.db", "process", 0)
         try:
             with watching_time(made, go_on):
                 made.execute(SCHEMA)

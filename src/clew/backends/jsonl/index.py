@@ -309,10 +309,9 @@ def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
 
 
 def _elsewhere(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
-    import shutil
-    import tempfile
+    from clew.core.work_folder import make_work_folder, remove_work_folder
 
-    aside = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-"))) / "index.db"
+    aside = make_work_folder("index") / "index.db"
     try:
         writer = open_writer(aside, "process", timeout)
         try:
@@ -322,5 +321,5 @@ def _elsewhere(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
             writer.close()
         return open_reader(aside, timeout), aside
     except BaseException:
-        shutil.rmtree(aside.parent, ignore_errors=True)
+        remove_work_folder(aside.parent)
         raise

@@ -361,9 +361,9 @@ class Connections:
 
 
 def _remove_copy(path: Path) -> None:
-    import shutil
+    from clew.core.work_folder import remove_work_folder
 
-    shutil.rmtree(path.parent, ignore_errors=True)
+    remove_work_folder(path.parent)
 
 
 def _empty_log(connection: apsw.Connection) -> None:

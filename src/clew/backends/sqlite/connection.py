@@ -257,16 +257,17 @@ def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path, b
     if not _has_log(path):
         return _checked(path, path, timeout, immutable=True), path, True
     import shutil
-    import tempfile
 
-    aside = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-"))) / path.name
+    from clew.core.work_folder import make_work_folder, remove_work_folder
+
+    aside = make_work_folder("copy") / path.name
     try:
         for name in (path.name, path.name + "-wal"):
             shutil.copyfile(path.with_name(name), aside.with_name(name))
             aside.with_name(name).chmod(0o600)
         return _checked(aside, path, timeout), aside, False
     except BaseException:
-        shutil.rmtree(aside.parent, ignore_errors=True)
+        remove_work_folder(aside.parent)
         raise
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import clew
-from clew.cli.app import PARTLY, Refused, Settings, command, complete_with, session_argument
+from clew.cli.app import (
+    PARTLY,
+    Refused,
+    SessionArgument,
+    Settings,
+    command,
+    complete_with,
+    session_argument,
+)
 from clew.cli.output import Output, on_files, progress, yes_option
 from clew.cli.store import SHOWN, opened, session_of, spot_of
 from clew.cli.text import ago, clean, clew_command, count, iso, local, one_line, size
@@ -48,7 +56,11 @@ _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
     "clew restore --pending                 list restores that were interrupted",
 )
 @click.argument(
-    "what", required=False, metavar="SNAPSHOT | ID@PLACE", shell_complete=complete_with("complete_session")
+    "what",
+    cls=SessionArgument,
+    required=False,
+    metavar="SNAPSHOT | ID@PLACE",
+    shell_complete=complete_with("complete_session"),
 )
 @click.argument("paths", nargs=-1)
 @click.option(
@@ -378,7 +390,12 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
     "clew cat login@plan src/auth.py       print it as it was at the checkpoint plan",
     "clew cat 01a1e02d logo.png > logo.png  save its exact bytes",
 )
-@click.argument("what", metavar="SNAPSHOT | ID@PLACE", shell_complete=complete_with("complete_session"))
+@click.argument(
+    "what",
+    cls=SessionArgument,
+    metavar="SNAPSHOT | ID@PLACE",
+    shell_complete=complete_with("complete_session"),
+)
 @click.argument("path")
 @click.pass_obj
 def cat_command(settings: Settings, what: str, path: str) -> None:
@@ -411,7 +428,12 @@ def _text(content: bytes) -> str | None:
     "clew diff login@plan login@done       compare two checkpoints",
     "clew diff login@plan src --stat       compare with a directory, names only",
 )
-@click.argument("a", metavar="SNAPSHOT | ID@PLACE", shell_complete=complete_with("complete_session"))
+@click.argument(
+    "a",
+    cls=SessionArgument,
+    metavar="SNAPSHOT | ID@PLACE",
+    shell_complete=complete_with("complete_session"),
+)
 @click.argument("b", required=False, metavar="[SNAPSHOT | ID@PLACE | DIRECTORY]")
 @click.option("--stat", is_flag=True, help="Show only the names of files that differ")
 @click.pass_obj

@@ -15,6 +15,7 @@ from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
 from clew.cli.text import Moment, clew_command, is_path
+from clew.cli.views.restoring import say_unfinished
 from clew.cli.views.sessions import (
     FIELDS,
     Order,
@@ -147,6 +148,7 @@ def ls_command(
         filters["agent"] = agent_in(store, agent)
         lines, is_more = lines_of(store, wanted, counted=counted, priced=priced, **filters)
         print_lines(out, store, lines, shown)
+        say_unfinished(store)
         if not out.is_terminal:
             return
         is_filtered = any(value for value in (*filters.values(), model, project, state))

@@ -7,6 +7,7 @@ import platform
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +22,7 @@ from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
 from clew.cli.text import ago, count, one_line, size
+from clew.cli.views.restoring import say_unfinished, unfinished
 from clew.core.messages.shell import quoted
 from clew.core.retention.rules import COUNTS, LENGTHS
 from clew.errors import ClewError
@@ -110,7 +112,8 @@ class Finding(msgspec.Struct, frozen=True):
 @click.pass_obj
 def doctor_command(settings: Settings) -> int:
     """It looks at versions, durability, permissions, disk space, leases, interrupted restores and stored
-    content; of a store on a server also at the rights of the role and the encryption of the connection.
+    content; at how agents and the service start Clew; of a store on a server also at the rights of the role
+    and the encryption of the connection.
 
     Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
     is a problem.
@@ -149,6 +152,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         "ok",
         f"clew {found['clew']}, Python {found['python']}, SQLite {found['sqlite']}, {_system()}",
     )
+    yield from _starts()
     try:
         with opened(settings) as store:
             yield Finding("store", "ok", store.location)
@@ -166,6 +170,30 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 def _system() -> str:
     return f"{platform.system()} {platform.release()}"
+
+
+def _starts() -> Iterator[Finding]:
+    """What starts Clew in the way of earlier versions, which runs a clew.py of the current directory."""
+    from clew.core.own_program import runs_the_current_directory
+    from clew.importers.follow import service
+    from clew.server.mcp.install.clients import CLIENTS
+    from clew.server.mcp.install.install import status
+
+    places: list[Path | None] = [None]
+    with suppress(FileNotFoundError):  # the current directory may be gone
+        places.append(Path.cwd())
+    for project in places:
+        for client in CLIENTS.values():
+            found = status(client, project=project)
+            if found.state == "outdated":
+                where = "" if project is None else " --project"
+                text = f"{client.title} runs a clew.py of the directory that it works in: {found.path}"
+                yield Finding("agents", "problem", text, f"clew mcp install {client.name}{where}")
+    with suppress(ClewError):
+        path = service.service([], os.environ, home=Path.home()).path
+        if service.is_ours(path) and runs_the_current_directory(service.command_of(path)):
+            text = f"the service of clew watch runs a clew.py of the directory it is started in: {path}"
+            yield Finding("service", "problem", text, "clew watch --install")
 
 
 def _durability(store: clew.Store) -> Finding:
@@ -242,11 +270,10 @@ def _leases(store: clew.Store) -> Iterator[Finding]:
 
 
 def _restores(store: clew.Store) -> Iterator[Finding]:
-    pending = store.pending_restores()
-    for one in pending:
-        step = f"clew restore --finish {quoted(one.id)}, or clew restore --undo {quoted(one.id)}"
-        yield Finding("restores", "problem", f"the restore of {one.root} was cut off {ago(one.at)}", step)
-    if not pending:
+    found = unfinished(store)
+    for one in found:
+        yield Finding("restores", "problem", one.text, one.step)
+    if not found:
         yield Finding("restores", "ok", "none was cut off")
 
 
@@ -282,13 +309,16 @@ def _whole(store: clew.Store) -> Finding:
 )
 @click.pass_obj
 def verify_command(settings: Settings, quick: bool, time_limit: float | None) -> int:
-    """It also checks the trash, and changes nothing. Prints one problem per line.
+    """It also checks the trash, and changes nothing. Prints one problem per line. A restore of files that was
+    interrupted is mentioned.
 
     Exit code 1 if there is a problem, 3 if the time limit ended the check early.
     """
     out = Output(settings)
-    with opened(settings) as store, progress("verifying") as told:
-        report = store.verify(full=not quick, time_limit=time_limit, on_progress=on_files(told))
+    with opened(settings) as store:
+        with progress("verifying") as told:
+            report = store.verify(full=not quick, time_limit=time_limit, on_progress=on_files(told))
+        say_unfinished(store)
     if out.json:
         out.record(report)
     else:
@@ -308,10 +338,12 @@ def verify_command(settings: Settings, quick: bool, time_limit: float | None) ->
 
 
 @command("repair", "clew repair --to rescued.db")
-@click.option("--to", required=True, metavar="ADDRESS", help="Write to this new store; it must be empty")
+@click.option("--to", required=True, metavar="ADDRESS", help="Write this new store; it must not be there yet")
 @click.pass_obj
 def repair_command(settings: Settings, to: str) -> int:
-    """It lists what cannot be read. The damaged store is not changed. Exit code 3 if something is lost."""
+    """It lists what cannot be read. The damaged store is not changed. The new one is there when it is whole:
+    after a repair that was killed, run it again. Exit code 3 if something is lost.
+    """
     out = Output(settings)
     with opened(settings) as store, progress("repairing") as told:
         report = store.repair(to=to, on_progress=on_copy(told))

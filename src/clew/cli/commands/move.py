@@ -18,7 +18,7 @@ from clew.cli.store import opened, point_in, session_of, spot_of
 from clew.cli.table import Column
 from clew.cli.text import ago, clew_command, iso, one_line
 from clew.cli.views.moves import Places, difference, history_rows, kind, noun, origin
-from clew.cli.views.restoring import ask_for, report_lines, safety_line
+from clew.cli.views.restoring import ask_for, report_lines, safety_line, say_unfinished
 from clew.cli.views.sessions import new_words
 from clew.errors import RestoreFailedError
 from clew.exporters.programs.resuming import AGENTS
@@ -262,6 +262,7 @@ class _Step:
         self._before = session.info
         self._places = Places(session.tree())
         self._shown = short_id(store, session.id)
+        say_unfinished(store)
 
     def take(self, verb: Verb, move: Callable[[], clew.model.Moved]) -> int:
         """Do it, and say what was done; of files that could not be restored, which."""
@@ -356,6 +357,7 @@ def _list_moves(settings: Settings, id: str) -> int:
         session = session_of(store, id)
         moves, places = session.moves(), Places(session.tree())
         shown = short_id(store, session.id)
+        say_unfinished(store)
     if out.json:
         for move in moves:
             names = {"from": places.name(move.came_from), "to": places.name(move.went_to)}

@@ -52,7 +52,14 @@ class SearchCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
-        without = [arg for arg in args[:at] if _WITHOUT.match(arg)]
+        with_value = {
+            name
+            for one in self.params
+            if isinstance(one, click.Option) and not one.is_flag
+            for name in one.opts
+        }
+        words = zip(("", *args[:at]), args[:at], strict=False)
+        without = [arg for before, arg in words if _WITHOUT.match(arg) and before not in with_value]
         if without:
             args = [*(arg for arg in args[:at] if arg not in without), "--", *without, *args[at + 1 :]]
         return super().parse_args(ctx, args)

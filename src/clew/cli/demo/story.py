@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from types import FrameType
@@ -21,6 +20,7 @@ from rich.text import Text
 import clew
 from clew.cli.demo.worker import assistant, call, result, user, worker
 from clew.cli.views.graph import GLYPHS, START, Row, State, draw
+from clew.core.work_folder import work_folder
 
 PAUSE = 0.012
 """Seconds before each line of the story, so that a person can follow: about a second in all."""
@@ -337,8 +337,8 @@ def main() -> int:
     signal.signal(signal.SIGALRM, _interrupt)
     sys.unraisablehook = _later
     try:
-        with tempfile.TemporaryDirectory(prefix="clew-demo-") as directory:
-            tell(console, Path(directory))
+        with work_folder("demo") as directory:
+            tell(console, directory)
     except KeyboardInterrupt:
         console.print("\ninterrupted; the temporary store is removed")
         return 130

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
+from clew.core.own_program import own_module
 
 
 def user(text: str) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def result(id: str, text: str) -> dict[str, Any]:
 @contextmanager
 def worker(path: Path, id: str) -> Iterator[subprocess.Popen[str]]:
     """A child process that appends; gone when the block is left, however it is left."""
-    command = [sys.executable, "-m", "clew.cli.demo.worker", str(path), id]
+    command = [*own_module("clew.cli.demo.worker"), str(path), id]
     # A Ctrl-C waits until there is a process to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

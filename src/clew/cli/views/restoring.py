@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import click
+
 from clew.cli.output import agreed
-from clew.cli.text import count, one_line
+from clew.cli.text import ago, count, one_line
+from clew.core.messages.shell import quoted
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    import clew
     from clew.model.files import FileChange, RestoreReport
 
 SHOWN: Final = 20
@@ -23,6 +27,31 @@ _STYLES: Final = {"restore": "green", "delete": "red", "keep": "yellow", "fail":
 _DONE: Final = {"restore": "restored", "delete": "deleted", "keep": "kept", "fail": "failed"}
 _WILL: Final = {verb: f"would {verb}" for verb in _DONE}
 _WIDTH: Final = {True: len("would restore"), False: len("restored")}
+
+
+class Unfinished(NamedTuple):
+    """A restore that began and is not over, and what to do about it."""
+
+    text: str
+    step: str
+
+
+def unfinished(store: clew.Store) -> list[Unfinished]:
+    """Restores of files that were cut off, in words."""
+    return [
+        Unfinished(
+            f"the restore of {one.root} that began {ago(one.at)} is not finished"
+            + ("" if one.session is None else f", so {one.session} did not move"),
+            f"clew restore --finish {quoted(one.id)}, or clew restore --undo {quoted(one.id)}",
+        )
+        for one in store.pending_restores()
+    ]
+
+
+def say_unfinished(store: clew.Store) -> None:
+    """Mention restores that were cut off, where somebody may take the files for whole."""
+    for one in unfinished(store):
+        click.echo(f"clew: {one_line(one.text)}; {one_line(one.step)}", err=True)
 
 
 class Step(NamedTuple):

@@ -137,7 +137,9 @@ def _shared(reader: Reader, one: HeadRow, other: HeadRow) -> int:
 def _is_answered(tx: Transaction, row: SessionRow) -> bool:
     """Whether the conversation ends with an answer or a notice of its program, and no call waits for its
     result. What the program put behind that in the user's name, as the output of a command, asks nothing."""
-    entries = history.read_path(tx, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL)
+    entries = history.read_path(
+        tx, row.sid, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL
+    )
     found = [(entry.message, entry.injected) for entry in entries if entry.kind == "message"]
     said = dropwhile(lambda one: one[1] and role_of(one[0]) == "user", found)
     last, _ = next(said, ({}, False))

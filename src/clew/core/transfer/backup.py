@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.disk import resolve
+from clew.core.disk import resolve, sync_directory
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.grants import GRANTS
 from clew.core.transfer.copy import Copying
+from clew.core.work_folder import work_folder
 from clew.errors import (
     BackendUnavailableError,
     ConflictError,
@@ -35,23 +35,19 @@ def backup(
 ) -> BackupReport:
     final = resolve(_plain(path))
     _check(engine, final, overwrite=overwrite)
-    made = final.with_name(f".{final.name}.{secrets.token_hex(8)}.part")
     try:
-        missing = _write(engine, made, on_progress)
-        if missing and final.exists():
-            raise CorruptError(
-                f"{missing}: so the backup {final}, which is there, stays as it is. Name another path for "
-                "one without these sessions, or make a whole store by `clew repair`, and back that up"
-            )
-        sessions = _count(made)
-        _sync(made)
-        _rename(made, final, overwrite=overwrite)
+        with work_folder("backup", final.parent) as folder:
+            made = folder / final.name
+            missing = _write(engine, made, on_progress)
+            if missing and final.exists():
+                raise CorruptError(
+                    f"{missing}: so the backup {final}, which is there, stays as it is. Name another path "
+                    "for one without these sessions, or make a whole store by `clew repair`, and back that up"
+                )
+            sessions = _count(made)
+            rename(made, final, overwrite=overwrite)
     except OSError as exc:
         raise BackendUnavailableError(f"cannot write the backup {final}: {exc}") from exc
-    finally:
-        for end in ("", "-wal", "-shm", "-journal"):
-            with suppress(OSError):
-                made.with_name(made.name + end).unlink()
     if missing:
         raise CorruptError(
             f"{missing}: its sessions are not in the backup {final}, which holds all others. `clew repair` "
@@ -153,15 +149,13 @@ def _count(made: Path) -> int:
         opened.close()
 
 
-def _sync(made: Path) -> None:
+def rename(made: Path, final: Path, *, overwrite: bool) -> None:
+    """Give a file that is closed its name, and make both durable."""
     handle = os.open(made, os.O_RDWR)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _rename(made: Path, final: Path, *, overwrite: bool) -> None:
     if overwrite:
         made.replace(final)
     else:
@@ -171,8 +165,4 @@ def _rename(made: Path, final: Path, *, overwrite: bool) -> None:
             raise ConflictError(f"{final} exists: choose another path, or pass overwrite=True") from exc
         except OSError:  # a file system without links
             made.rename(final)
-    handle = os.open(final.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_directory(final.parent)

@@ -48,6 +48,7 @@ from clew.core.transfer.source import (
 )
 from clew.core.transfer.untrusted.source import CheckedSource, Ids, check_line, where_of
 from clew.core.transfer.write import Landing, prepare, transfer
+from clew.core.work_folder import work_folder
 from clew.errors import (
     BranchMissingError,
     ConflictError,
@@ -413,17 +414,10 @@ def _refusal(path: str | os.PathLike[str], line: int | None, reason: str) -> Inv
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     """A file as a store of its own, for as long as it is looked at."""
-    import shutil
-    import tempfile
-
     from clew.backends.jsonl.backend import OneLogBackend
 
-    place = Path(tempfile.mkdtemp(prefix="clew-import-"))
-    try:
-        with closing(OneLogBackend(place / "store", path)) as backend:
-            yield FileSource(backend.read)
-    finally:
-        shutil.rmtree(place)
+    with work_folder("import") as place, closing(OneLogBackend(place / "store", path)) as backend:
+        yield FileSource(backend.read)
 
 
 # -- a session that comes without its files

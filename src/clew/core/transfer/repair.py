@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
@@ -29,11 +30,12 @@ from clew.core.log.rows import (
     SessionRow,
     UsageRow,
 )
-from clew.core.transfer.copy import Copying, check_apart
+from clew.core.transfer.copy import Copying
+from clew.core.transfer.new_store import new_store
 from clew.core.transfer.salvage import RecordSalvage, Salvage, calls_of, events_of
 from clew.core.transfer.source import BranchImage, Page, Records, SessionImage, Source, TreeImage, at_rest
 from clew.core.transfer.untrusted.rows import MOST, check_details, check_uid
-from clew.errors import ConflictError, InvalidError
+from clew.errors import InvalidError
 from clew.model.transfer import CopyReport, LostRecord, OnCopyProgress, RepairReport
 
 # ── Reading a damaged store: all that can be read, and an account of what cannot ──────────────────
@@ -371,34 +373,27 @@ def _sound(row: BranchRow) -> BranchRow | None:
 # ── Making a whole store of a damaged one: a new one, beside it ───────────────────────────────────
 
 
-def repair(engine: Engine, target: Engine, on_progress: OnCopyProgress | None = None) -> RepairReport:
-    """Bring all that can be read into the new store `target`."""
+def repair(
+    engine: Engine, to: str | os.PathLike[str], on_progress: OnCopyProgress | None = None
+) -> RepairReport:
+    """Bring all that can be read into a new store, which is there when it is whole."""
     lost: dict[LostRecord, None] = {}
 
     def note(record: LostRecord) -> None:
         lost[record] = None
 
-    check_apart(engine, target)
-    _refuse_used(target)
-    reading = SalvageSource(engine.read, note)
-    report = Copying(engine, target, "rename", on_progress, reading, note).run()
+    with new_store(to, engine) as target:
+        reading = SalvageSource(engine.read, note)
+        report = Copying(engine, target.engine, "rename", on_progress, reading, note).run()
     for id in report.skipped:
         note(LostRecord(kind="session", session=id, reason="it contradicts another session"))
-    return _report(target, report, tuple(lost))
+    return _report(target.location, report, tuple(lost))
 
 
-def _refuse_used(target: Engine) -> None:
-    with target.read() as reader:
-        totals = reader.totals(0)
-        used = totals.sessions or totals.deleted or totals.entries or reader.list_packs(0, 1)
-    if used:
-        raise ConflictError(f"{target.backend.location} is in use: a repair writes a new store")
-
-
-def _report(target: Engine, report: CopyReport, lost: tuple[LostRecord, ...]) -> RepairReport:
+def _report(location: str, report: CopyReport, lost: tuple[LostRecord, ...]) -> RepairReport:
     empty = sum(one.kind == "entry" and "is kept" not in one.reason for one in lost)
     return RepairReport(
-        location=target.backend.location,
+        location=location,
         sessions=report.sessions,
         entries=report.entries - empty,
         snapshots=report.snapshots,

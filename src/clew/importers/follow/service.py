@@ -140,12 +140,21 @@ def launchd_agent(command: Sequence[str], environment: Mapping[str, str], log: P
     return f"{head}\n<!-- {MARK}, which can remove it again -->\n{rest}"
 
 
-def own_command() -> list[str]:
-    """How this program was started, for a process without our shell's search path."""
-    called = sys.argv[0]
-    if os.path.basename(called) == "clew" and os.access(called, os.X_OK) and os.path.isfile(called):
-        return [os.path.abspath(called)]
-    return [sys.executable, "-m", "clew"]
+def command_of(path: Path) -> list[str]:
+    """Return the words that an installed service starts; none if its file cannot be read as one of ours."""
+    import plistlib
+    import shlex
+
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".plist":
+            words = plistlib.loads(data)["ProgramArguments"]
+        else:
+            [line] = re.findall(r"^ExecStart=:(.*)$", data.decode(), re.MULTILINE)
+            words = [word.replace("%%", "%") for word in shlex.split(line)]
+    except (OSError, ValueError, LookupError, TypeError, plistlib.InvalidFileException):
+        return []
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
 
 
 # -- what is installed

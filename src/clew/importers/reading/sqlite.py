@@ -24,11 +24,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from clew.core.disk import create_file, open_file
+from clew.core.work_folder import work_folder
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.importers.reading.seen import doubt, note
@@ -146,8 +146,8 @@ def _as_it_lies(path: Path) -> Iterator[apsw.Connection]:
         return
     import apsw
 
-    with TemporaryDirectory(prefix="clew-import-") as folder:
-        copy = _copied(path, Path(folder))
+    with work_folder("import") as folder:
+        copy = _copied(path, folder)
         with _connected(copy, apsw.SQLITE_OPEN_READWRITE) as db:
             yield db
 

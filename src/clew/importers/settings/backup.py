@@ -106,11 +106,7 @@ class Backup:
             settings_file.replace(found, after)
             return
         settings_file.remove(found)
-        for place in self.directories:
-            try:
-                os.rmdir(place)
-            except OSError:
-                return
+        settings_file.remove_directories(found, self.directories)
 
     def forget(self, *, with_copy: bool) -> None:
         """There is nothing of ours in the file any more."""

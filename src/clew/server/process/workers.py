@@ -8,19 +8,17 @@ is killed, the workers see it at the end of a pipe, and stop.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from clew.core.work_folder import make_work_folder, remove_abandoned, remove_work_folder
 from clew.errors import BackendUnavailableError
 from clew.server.process.access_log import Log
 
@@ -69,7 +67,7 @@ class Workers:
         self._manager = manager
         self._address = address
         self._on_ready = on_ready
-        self._folder = Path(tempfile.mkdtemp(prefix="clew-serve-"))
+        self._folder = make_work_folder("serve")
         self._pids: dict[int, int] = {}
         """The worker of each process."""
         self._born: dict[int, float] = {}
@@ -111,7 +109,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.close(self._held_end)
             os.close(self._alive_end)
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_work_folder(self._folder)
         if self._failed:
             raise BackendUnavailableError("no worker could start; what they said is above")
         return self._signal
@@ -246,8 +244,9 @@ class Workers:
 
             threading.Thread(target=self._watch_parent, args=(process.loop.stop,), daemon=True).start()
             process.run_as_worker(address=self._address, unblock=_WAITED_FOR)
-            if self._is_orphan:  # the parent cannot any more, and this worker writes no numbers any more
-                shutil.rmtree(self._folder, ignore_errors=True)
+            if self._is_orphan:  # the parent cannot remove it any more: the last worker does
+                remove_work_folder(self._folder)
+                remove_abandoned()
 
     def _watch_parent(self, stop: Callable[[], None]) -> None:
         """Its end of the pipe closes when it ends, in whatever way."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from clew.core.work_folder import work_folder
 from clew.errors import DiskFullError, InvalidError, InvalidQueryError, SessionNotFoundError
 from clew.exporters.file import file_stem
 from clew.importers import READERS
@@ -162,7 +162,7 @@ async def import_file(call: Call, query: ImportQuery, body: Upload) -> ImportRep
     Definite secrets are replaced as `GET /redaction` says. The report lists what could not be read. Whatever
     the file says, nothing else is read from the disk of the server.
     """
-    with tempfile.TemporaryDirectory(prefix="clew-import-") as folder:  # for its owner alone
+    with work_folder("import") as folder:  # for its owner alone
         # Agents keep files that belong together some folders apart. These are all empty.
         place = Path(folder, "0", "0", "0", "0", _plain(query.name))
         await _keep(call, body, place)

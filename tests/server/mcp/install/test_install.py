@@ -14,7 +14,7 @@ from clew.errors import InvalidError
 from clew.server.mcp.install.clients import CLIENTS, Client
 from clew.server.mcp.install.install import install, own_directory, remove, script_of, status
 from clew.server.mcp.install.own_files import SKILL
-from clew.server.mcp.install.program import Wish
+from clew.server.mcp.install.program import Program, Wish
 from tests.server.mcp.install.homes import for_each
 from tests.support.rows import each_row
 
@@ -590,3 +590,49 @@ def test_a_server_that_is_switched_off_is_said_to_be(name: str, word: str) -> No
     text = path.read_text()
     path.write_text(text + word if client.is_toml else text.replace('"command"', word + '"command"'))
     assert "is switched off" in status(client).notes[0]
+
+
+# -- what earlier versions wrote
+
+
+OLD = ["/srv/venv/bin/python", "-m", "clew", "mcp", "--sync"]
+
+
+def _as_before(client: Client) -> None:
+    """What a version wrote that named `python -m clew`."""
+    with pytest.MonkeyPatch.context() as patch:
+        old = Program(tuple(OLD[:3]), is_of_environment=True)
+        patch.setattr("clew.server.mcp.install.install.find_program", lambda **_: old)
+        install(client, Wish(), hint=True if client.hint else None)
+
+
+@EVERY
+def test_an_entry_that_runs_the_current_directory_is_outdated_and_replaced(
+    client: Client, home: Path
+) -> None:
+    _put(client, _settings(client))
+    _as_before(client)
+    found = status(client)
+    assert found.state == "outdated"
+    assert any("would run a clew.py of the directory that it works in" in note for note in found.notes)
+    assert list(found.command)[:3] == OLD[:3]
+    assert install(client, Wish()).changes
+    assert status(client).state == "installed"
+    assert not [path for path in home.rglob("*") if path.is_file() and _is_old(path)]
+    assert remove(client).is_restored
+
+
+def _is_old(path: Path) -> bool:
+    """Whether it starts Clew as before. Records and copies of what was there are not read by clients."""
+    return "-m" in path.read_text().replace('"', " ").split() and ".before" not in path.name
+
+
+@WITH_HINT
+def test_a_hint_that_runs_the_current_directory_is_outdated_by_itself(client: Client) -> None:
+    _as_before(client)
+    script = script_of(client).read_text()
+    install(client, Wish())
+    script_of(client).write_text(script)
+    assert status(client).state == "outdated"
+    install(client, Wish())
+    assert status(client).state == "installed"

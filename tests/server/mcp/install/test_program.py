@@ -40,12 +40,12 @@ def test_a_program_of_an_environment_is_passed_over(home: Path, monkeypatch: pyt
     assert find_program().words == (f"{home}/bin/clew",), "as pipx and uv link it"
 
 
-def test_without_another_the_running_python_is_named_and_that_is_said(
+def test_without_another_that_of_the_environment_is_named_and_that_is_said(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / "bin" / "clew").unlink()
     monkeypatch.setattr(sys, "prefix", "/srv/venv")
-    assert find_program() == ((os.path.abspath(sys.executable), "-m", "clew"), True)
+    assert find_program() == ((os.path.join(os.path.dirname(sys.executable), "clew"),), True)
     assert find_program(is_shared=True).words == find_program().words
     [note] = install(CLAUDE, Wish()).notes
     assert "clew is not on your PATH outside of this virtual environment" in note

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -22,6 +21,7 @@ from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
 from clew.cli.output import ImportLine, Output
 from clew.cli.store import exists
 from clew.cli.views.imports import print_report
+from clew.core.work_folder import work_folder
 from clew.importers import OWN, READERS, run
 from clew.importers.detect import known_places
 from clew.importers.reading.files import suffix_of
@@ -139,7 +139,7 @@ def _place(path: str, format: str | None, stack: ExitStack) -> run.Place:
     number = _descriptor(path)
     if number is None:
         return run.Place(path, format)
-    folder = Path(stack.enter_context(TemporaryDirectory(prefix="clew-import-")))
+    folder = stack.enter_context(work_folder("import"))
     with ImportLine("Reading standard input"):
         return run.Place(_taken(number, folder), format, name=run.PIPE)
 

@@ -316,9 +316,10 @@ def _handled(handlers: dict[signal.Signals, Callable[[int, FrameType | None], No
 
 
 def _service(settings: Settings, paths: Sequence[str]) -> Service:
+    from clew.core.own_program import own_program
     from clew.importers.follow import service
 
-    words = [*service.own_command(), "watch", "--quiet", *_store_words(settings)]
+    words = [*own_program(), "watch", "--quiet", *_store_words(settings)]
     if paths:
         words += ["--", *map(os.path.abspath, paths)]
     return service.service(words, os.environ, home=Path.home())
@@ -403,6 +404,7 @@ def _show_change(out: Output, found: Service, action: str, commands: list[list[s
 def _show_status(out: Output, settings: Settings) -> int:
     """Exit code 1: no process follows."""
     from clew.core.disk import size_of
+    from clew.core.own_program import runs_the_current_directory
     from clew.importers.follow import service
     from clew.importers.follow.lease import holder_of
 
@@ -411,16 +413,26 @@ def _show_status(out: Output, settings: Settings) -> int:
         found = _service(settings, ())
         installed = str(found.path) if service.is_ours(found.path) else None
         is_active = installed is not None and service.is_active(found)
+        is_outdated = installed is not None and runs_the_current_directory(service.command_of(found.path))
     except (errors.InvalidError, Refused):
-        installed, is_active = None, False
+        installed, is_active, is_outdated = None, False, False
     waiting = size_of(Path(holder.wake)) if holder and holder.wake else 0
     if out.json:
         told = None if holder is None else {**msgspec.structs.asdict(holder), "wake_bytes": waiting}
         out.record(
-            {"running": holder is not None, "service": installed, "active": is_active, "watcher": told}
+            {
+                "running": holder is not None,
+                "service": installed,
+                "active": is_active,
+                "outdated": is_outdated,
+                "watcher": told,
+            }
         )
         return OK if holder else ERROR
-    lines = _status_lines(settings, holder, installed, is_active=is_active, waiting=waiting)
+    lines = [*_status_lines(settings, holder, installed, is_active=is_active, waiting=waiting)]
+    if is_outdated:
+        start = clew_command(settings, "watch")
+        lines.append(("Outdated", f"runs a clew.py of its directory; {start} --install renews it"))
     width = terminal_size().columns if out.is_terminal else sys.maxsize
     out.texts(part for name, value in lines for part in _field(name, one_line(value), width))
     return OK if holder else ERROR

@@ -16,6 +16,7 @@ from shlex import quote as quoted
 from typing import Any, Final, Literal, NamedTuple
 
 from clew.backends.registry import default_path
+from clew.core.own_program import runs_the_current_directory
 from clew.errors import InvalidError
 from clew.importers.hooks.install import obstacles
 from clew.importers.settings import file as settings_file
@@ -24,12 +25,11 @@ from clew.importers.settings.file import Found
 from clew.server.mcp.install import entries, hooks, toml_text
 from clew.server.mcp.install.clients import CLIENTS, SERVER, Client
 from clew.server.mcp.install.entries import ForeignServerError
-from clew.server.mcp.install.own_files import MARK, SKILL, hint_script
+from clew.server.mcp.install.own_files import MARK, SKILL, hint_script, is_outdated_script
 from clew.server.mcp.install.program import Program, Wish, address_of, command_line, find_program
 
-State = Literal["installed", "broken", "not installed", "not found", "unreadable"]
+State = Literal["installed", "outdated", "broken", "not installed", "not found", "unreadable"]
 _SHARED: Final = 0o644
-_SHARED_DIRECTORY: Final = 0o755
 _EXECUTABLE: Final = 0o700
 
 
@@ -81,8 +81,14 @@ class _File(NamedTuple):
     """Of its record."""
     path: Path
     parts: list[_Part]
-    mode: int | None = None
-    """Of a new file; None: only the user may read it."""
+    project: Path | None = None
+    """The project that it is in, and must not lead out of."""
+    is_program: bool = False
+
+    @property
+    def mode(self) -> int | None:
+        """Of a new file; None: only the user may read it."""
+        return _EXECUTABLE if self.is_program else None if self.project is None else _SHARED
 
 
 class _Step(NamedTuple):
@@ -99,7 +105,7 @@ class _Step(NamedTuple):
 
     @property
     def is_change(self) -> bool:
-        is_program = self.file.mode == _EXECUTABLE and self.after is not None
+        is_program = self.file.is_program and self.after is not None
         return self.after != self.found.data or (is_program and self.found.mode & 0o500 != 0o500)
 
     @property
@@ -209,7 +215,7 @@ def _carried_out(
 
 def _step(file: _File) -> _Step:
     """What is to be done; nothing is written yet."""
-    found = settings_file.read(file.path)
+    found = settings_file.read(file.path, file.project)
     kept = Backup(own_directory(), file.name)
     text = found.text
     here = [found.data is not None and part.is_in(text) for part in file.parts]
@@ -233,11 +239,9 @@ def _apply(step: _Step) -> Path | None:
         if not step.is_change:
             return None
         assert step.after is not None
-        if step.file.mode is not None and (found.data is None or step.file.mode == _EXECUTABLE):
+        if step.file.mode is not None and (found.data is None or step.file.is_program):
             found = found._replace(mode=step.file.mode)
         kept.change(found, step.after, has_ours=step.had_ours)
-        for place in kept.directories if step.file.mode == _SHARED else ():
-            place.chmod(_SHARED_DIRECTORY)
         return kept.copy
     if step.had_ours:
         kept.put_back(found, step.after)
@@ -264,18 +268,14 @@ def _files(
     """In the order in which they are written: what others name is there first."""
     path = client.path(project)
     name = _record_name(client.name, path, project)
-    settings = _File(
-        name, path, [_server(client, path, entry, is_wanted)], None if project is None else _SHARED
-    )
+    settings = _File(name, path, [_server(client, path, entry, is_wanted)], project)
     files = [settings]
     if client.hint is not None and project is None and (hint is not None or _is_hinted(client)):
         files = _hint_files(client, script, hint is not False, settings)
     place = client.skill(project)
     if skill or not _is_skill_of_others(client, project):
-        mode = None if project is None else _SHARED
-        files.insert(
-            0, _File(_record_name("skill", place, place), place, [_whole(place, SKILL, skill)], mode)
-        )
+        name = _record_name("skill", place, place)
+        files.insert(0, _File(name, place, [_whole(place, SKILL, skill)], project))
     return files
 
 
@@ -291,7 +291,7 @@ def _hint_files(client: Client, script: str, hint: bool, settings: _File) -> lis
         lambda text: hooks.is_empty(text, agent),
     )
     part = _whole(script_of(client), script, hint)
-    program = _File(f"{client.name}.script", script_of(client), [part], _EXECUTABLE)
+    program = _File(f"{client.name}.script", script_of(client), [part], is_program=True)
     if agent.path == settings.path:
         return [program, settings._replace(parts=[*settings.parts, hook])]
     return [program, _File(f"{client.name}.hooks", agent.path, [hook]), settings]
@@ -353,13 +353,13 @@ def _is_skill_of_others(client: Client, project: Path | None) -> bool:
 def _entry_of(client: Client, project: Path | None) -> dict[str, Any] | None:
     """Our entry in its settings. None: there is none, or they cannot be read."""
     try:
-        return _entry_at(client, client.path(project))
+        return _entry_at(client, client.path(project), project)
     except InvalidError:
         return None
 
 
-def _entry_at(client: Client, path: Path) -> dict[str, Any] | None:
-    found = settings_file.read(path)
+def _entry_at(client: Client, path: Path, project: Path | None) -> dict[str, Any] | None:
+    found = settings_file.read(path, project)
     shape = toml_text if client.is_toml else entries
     return None if found.data is None else shape.entry_in(found.text, client, path)
 
@@ -378,9 +378,9 @@ def status(client: Client, *, project: Path | None = None) -> Status:
     if project is None and not client.is_here():
         return Status(client, path, "not found")
     try:
-        entry = _entry_at(client, path)
+        entry = _entry_at(client, path, project)
         has_hint = project is None and _has_hook(client)
-        skill = settings_file.read(client.skill(project)).text
+        skill = settings_file.read(client.skill(project), project).text
         script = settings_file.read(script_of(client))
     except InvalidError as exc:
         is_foreign = isinstance(exc, ForeignServerError)
@@ -393,15 +393,24 @@ def status(client: Client, *, project: Path | None = None) -> Status:
         notes.append(f"{script.path} is missing; {_again(client, project)}")
     if has_hint and client.hint is not None and not hooks.is_flat(client.hint):
         notes += obstacles(client.hint, settings_file.read(client.hint.path))
+    words = [] if entry is None else [str(word) for word in entries.words_of(entry)]
+    is_outdated = runs_the_current_directory(words) or (has_hint and is_outdated_script(script.text))
+    if is_outdated:
+        notes.insert(
+            0,
+            f"{client.title} would run a clew.py of the directory that it works in, whoever wrote it; "
+            f"{_again(client, project)}",
+        )
     if entry is None:
-        return Status(client, path, "not installed", [], has_skill, has_hint, notes)
-    words = [str(word) for word in entries.words_of(entry)]
+        state: State = "outdated" if is_outdated else "not installed"
+        return Status(client, path, state, [], has_skill, has_hint, notes)
     is_broken = shutil.which(words[0]) is None
     if is_broken:
         notes.insert(0, f"there is no program {words[0]}; {_again(client, project)}")
     if entry.get("enabled") is False or entry.get("disabled") is True:
         notes.append(f"the server {SERVER} is switched off in the settings of {client.title}")
-    return Status(client, path, "broken" if is_broken else "installed", words, has_skill, has_hint, notes)
+    state = "outdated" if is_outdated else "broken" if is_broken else "installed"
+    return Status(client, path, state, words, has_skill, has_hint, notes)
 
 
 def _again(client: Client, project: Path | None) -> str:

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from clew.core.own_program import runs_the_current_directory
+
 MARK: Final = "Written by `clew mcp install`"
 """In every file that is ours."""
 
@@ -60,3 +62,11 @@ def hint_script(name: str, title: str, program: Sequence[str], store: str | None
     for sign, value in said.items():
         text = text.replace(sign, value)
     return text
+
+
+def is_outdated_script(text: str) -> bool:
+    """Report whether a hint script of an earlier version runs modules of the directory it is started in."""
+    try:
+        return any(runs_the_current_directory(shlex.split(line)) for line in text.splitlines()[3:])
+    except ValueError:
+        return False

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from clew.backends.registry import masked, parse, whole
+from clew.core.own_program import own_program
 from clew.errors import InvalidError
 from clew.server.mcp.install.clients import WORKSPACE, Client
 
@@ -49,7 +50,7 @@ def find_program(*, is_shared: bool = False) -> Program:
         if found is not None and not (Path(found).parent.parent / "pyvenv.cfg").exists():
             return Program(("clew",) if is_shared else (found,), is_of_environment=False)
     is_of_environment = sys.prefix != sys.base_prefix
-    return Program((os.path.abspath(sys.executable), "-m", "clew"), is_of_environment)
+    return Program(own_program(), is_of_environment)
 
 
 def command_line(client: Client, program: Program, wish: Wish, *, is_project: bool) -> list[str]:
