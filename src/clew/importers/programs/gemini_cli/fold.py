@@ -14,7 +14,16 @@ import msgspec
 from clew.importers.contract import NotFollowedError
 from clew.importers.programs.gemini_cli.messages import has_calls, has_results, has_words, is_open
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import digest, items, mapping, text, version
+from clew.importers.reading.values import (
+    LogNames,
+    NamesState,
+    digest,
+    digest_of_line,
+    items,
+    mapping,
+    text,
+    version,
+)
 from clew.model import Json
 
 
@@ -59,6 +68,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     model: str | None
     at: datetime | None
     """When the last entry was made."""
+    names: NamesState = NamesState()
+    """Of records that are not understood."""
 
 
 class GeminiFold:
@@ -69,7 +80,9 @@ class GeminiFold:
         self.about: dict[str, Json] = {} if state is None else dict(state.about)
         self.abandoned: list[list[Ref]] = []
         """What was there before each rewind, and before each update that left something out."""
-        self.unknown: list[Line] = []
+        self.unknown: list[tuple[Line, str]] = []
+        """Lines that say nothing that is known here, and their names."""
+        self.names = LogNames(None if state is None else state.names)
         self._current: dict[str, Ref] = {} if state is None else {ref.id: ref for ref in state.refs}
 
     @property
@@ -92,7 +105,9 @@ class GeminiFold:
         elif "sessionId" in record:
             self._describe(record, line.offset)
         else:
-            self.unknown.append(line)
+            behind = next(reversed(self._current), "")
+            name = self.names.beside(digest_of_line(line.raw, record), record.get("timestamp"), behind=behind)
+            self.unknown.append((line, name))
 
     def _describe(self, fields: dict[str, Json], offset: int) -> None:
         if self._state is not None:

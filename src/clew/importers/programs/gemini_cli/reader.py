@@ -319,6 +319,7 @@ class _Walk:
             is_held=self._is_held,
             model=self.model,
             at=self._at,
+            names=self._fold.names.state(),
         )
         try:
             encoded = _encode(state)
@@ -351,8 +352,8 @@ def _session(path: Path, fold: GeminiFold, walk: _Walk, on_problem: OnProblem) -
 
 def _unknown(fold: GeminiFold) -> list[SourceEvent]:
     return [
-        SourceEvent(id=f"line-{line.number}", type="record", data=line.record, stream=NAME)
-        for line in fold.unknown
+        SourceEvent(id=name, type="record", data=line.record, stream=NAME, formerly=f"line-{line.number}")
+        for line, name in fold.unknown
     ]
 
 
