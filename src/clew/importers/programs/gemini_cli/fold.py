@@ -1,8 +1,9 @@
 """What a file of Gemini CLI says when all its updates are applied, and what each of them took away.
 
-A message is written again and again while it comes about: its words, then its calls with their results. It is
-an entry when it is surely not written again, or its words are there and paid for: calls that come later are a
-message of their own behind them. Whatever else is written over stays on a branch, as if it were rewound.
+A message is written again and again while it comes about: its words, then its calls with their results, round
+after round. It is an entry when another message follows it, or its words are there and paid for: the calls
+that come later are a message of their own behind them, which waits as well. Whatever else is written over
+stays on a branch, as if it were rewound.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
     is_open: bool = False
     time: str = ""
     """As the message tells it."""
+    is_said: bool = False
+    """Its words are told though it is open: they are paid for."""
 
     def names(self, parent: str | None) -> tuple[str | None, str, str]:
         """The uids of its words, if they are apart, of itself, and of its last entry."""
@@ -138,7 +141,9 @@ class GeminiFold:
 
     def _grows(self, old: Ref, new: Ref) -> bool:
         """Whether the new version takes nothing back that is an entry."""
-        return old.id == next(reversed(self._current)) and (old.is_open or old.digest == new.words)
+        if old.id != next(reversed(self._current)):
+            return False
+        return old.digest == new.words or (old.is_open and not (old.is_said and old.words != new.words))
 
     def _rewind(self, target: str | None) -> None:
         """The target goes too. An unknown one clears everything: so does Gemini."""
@@ -200,6 +205,7 @@ def _ref(record: dict[str, Json], name: str, offset: int, within: int | None) ->
         has_results=is_answer and has_results(record),
         is_open=is_open(record),
         time=text(record.get("timestamp")) or "",
+        is_said=calls and has_words(record) and bool(mapping(record.get("tokens"))),
     )
 
 
