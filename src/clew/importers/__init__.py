@@ -28,7 +28,14 @@ READERS: Final[dict[str, str]] = {
 }
 OWN: Final = "jsonl"
 """Clew's own format, in which a session comes back with everything, ids and hashes too."""
-REVISIONS: Final[dict[str, int]] = {"openrouter": 2}
+REVISIONS: Final[dict[str, int]] = {
+    "claude-code": 2,
+    "codex": 2,
+    "gemini-cli": 2,
+    "openrouter": 2,
+    "pi": 2,
+    "tingly-box": 2,
+}
 """Readers that read more, or otherwise, than they did before: raise the number of one (from 1), and its files
 are read once more, though they did not change. A new release does that for all."""
 OTHER_NAMES: Final = {

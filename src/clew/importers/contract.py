@@ -77,7 +77,8 @@ class Reader(Protocol):
     follow(path, place, on_problem, on_bytes): like `read`, but only what stands behind the place (None: all
     of it), and never a last line that has no end yet. It yields sessions, and last of all the new `Place`,
     or none if the file cannot be followed. What it yields behind a place has the same ids, uids and numbers
-    of lines as a read of the whole file would give. NotFollowedError: it takes the whole file.
+    of lines as a read of the whole file would give. No name tells where something stands: a log can
+    lose lines that were read, and grow otherwise. NotFollowedError: it takes the whole file.
 
     An unchanged file is not read again. What `clew.importers.reading` opens for a reader counts as part of
     the file; whatever else it looks at, it notes with the functions of `clew.importers.reading.seen`.

@@ -37,6 +37,8 @@ class SourceEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: datetime | None = None
     line: SourceLine | None = None
     """As for an entry."""
+    formerly: str | None = None
+    """As for an entry."""
 
 
 class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,6 +64,8 @@ class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cost: str | None = None
     """In dollars; None or 0: the file does not tell. Then it is estimated, if the price list knows it."""
     at: datetime | None = None
+    formerly: str | None = None
+    """As for an entry."""
     is_sum: bool = False
     """No call, but the sum of some: no price list tells what it cost, as prices depend on each call."""
 
@@ -94,6 +98,9 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     line: SourceLine | None = None
     """The line that it stands in, if it has one of its own: with it the file can be written again, byte for
     byte."""
+    formerly: str | None = None
+    """The name that earlier versions gave it. What the store has under that name is the same one only if it
+    also says the same in the same place."""
 
 
 class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.importers.programs.gemini_cli import reader
 from clew.importers.reading.seen import watching
-from tests.importers.following import Followed, check, check_all, follow, line_ends
+from tests.importers.following import Followed, check, check_all, follow, grow, line_ends
 from tests.importers.programs.test_gemini_cli import HEADER, gemini, session_file, user
 from tests.support.effort import usually
 from tests.support.rows import each_row
@@ -171,9 +171,46 @@ def test_a_message_that_will_be_written_again_waits(
         file.write(json.dumps(gemini("m2", "", tokens=TOKENS, toolCalls=[call("c")])) + "\n")
     with watching() as seen:
         follow(store, reader, path, followed)
+    assert not seen.is_settled  # the next round may add a call
+    with path.open("a") as file:
+        file.write(json.dumps(gemini("m3", "done", tokens=TOKENS)) + "\n")
+    with watching() as seen:
+        follow(store, reader, path, followed)
     assert seen.is_settled
-    assert len(texts(store)) == 3
-    assert (store.stats().entries, followed.whole) == (3, 1)
+    assert len(texts(store)) == 4
+    assert (store.stats().entries, followed.whole) == (4, 1)
+
+
+def rounds(count: int, said: str = "") -> list[Any]:
+    """One answer that gains a call in each round: without thoughts, Gemini CLI keeps writing to it."""
+    made = [call(f"c{number}") for number in range(count)]
+    first = [gemini("m2", said, tokens=TOKENS)] if said else []
+    return [*first, *(gemini("m2", said, tokens=TOKENS, toolCalls=made[: n + 1]) for n in range(count))]
+
+
+@each_row("said", ["", "let me see"])
+def test_an_answer_that_gains_calls_is_one_message_however_often_it_is_looked_at(
+    tmp_path: Path, said: str
+) -> None:
+    path = session_file(tmp_path, user("m1", "go"), *rounds(40, said), gemini("m3", "done", tokens=TOKENS))
+    content = path.read_bytes()
+    check(reader, path, content, line_ends(content))
+    with clew.open("memory:") as store:
+        grow(store, reader, path, content, line_ends(content))
+        session = store.get(ID)
+        assert len(session.tree().branches) == 1
+        assert store.stats().entries == len(list(session.entries())) == (5 if said else 4)
+        assert (session.usage().calls, session.usage().input_tokens) == (2, 18)
+
+
+def test_while_an_answer_gains_calls_its_words_stay_in_view(store: clew.Store, tmp_path: Path) -> None:
+    path = session_file(tmp_path, user("m1", "go"))
+    followed = Followed()
+    for record in rounds(3, "let me see"):
+        with path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        follow(store, reader, path, followed)
+        assert texts(store) == ['[{"text": "go"}]', '[{"text": "let me see"}]']
 
 
 def test_what_was_left_unfinished_long_ago_is_taken(store: clew.Store, tmp_path: Path) -> None:

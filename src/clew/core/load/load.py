@@ -46,6 +46,7 @@ from clew.core.load.entries import (
     unpacked,
 )
 from clew.core.load.lines import LineWriter
+from clew.core.load.renamed import Renamed
 from clew.core.load.sharing import Sharing, sharing_of
 from clew.core.load.status import is_with_program, settle_agent, settle_status, tip_of, touch_agent
 from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
@@ -223,6 +224,10 @@ class Loading:
         self._is_new = self._row is None and self.id not in self._trial
         self.is_trashed = self._row is not None and self._row.deleted is not None
         """The session was deleted here: nothing is brought."""
+        self._renamed = None
+        """Finds what is here under the names that earlier versions gave; None: nothing is."""
+        if self._row is not None and not goes_on:
+            self._renamed = Renamed(engine, self._row.sid, self._memory, redactor)
         self._instead: dict[str, str | None] = {}
         """Refused entries, and the entry before each."""
         self._events = EventWriter()
@@ -253,7 +258,7 @@ class Loading:
     def bring_entries(self) -> None:
         """Read all entries of the source, and commit those that are new, a batch at a time; all but the last
         batch, which `finish` commits."""
-        places, counts = self._memory.places, self._counts
+        places, counts, renamed = self._memory.places, self._counts, self._renamed
         batch = Batch(None)
         entries = iter(self._source.entries)
         try:
@@ -267,8 +272,13 @@ class Loading:
                     self._messages += 1
                 if entry.usage is not None:
                     self._note_call(entry.usage, name)
-                if name in places or name in batch.names or (counts is not None and name in counts):
+                if renamed is not None and entry.events:
+                    entry = msgspec.structs.replace(entry, events=renamed.events(entry.events))
+                is_known = name in places or name in batch.names or (counts is not None and name in counts)
+                if is_known or (renamed is not None and self._is_renamed(renamed, entry)):
                     self._lines.take(entry, None, ())
+                    if renamed is not None and entry.events:
+                        self._hold_missing(entry.events)
                     self._last = name
                     self._time = time_of(entry.at, self._time)
                     if not batch.items:
@@ -297,8 +307,53 @@ class Loading:
             if isinstance(entries, Generator):
                 entries.close()  # a source that is not read to its end lets go of its file
         self._hold_events()
+        if renamed is not None and counts is None:
+            self._keep_names(renamed.runs())
         if batch.items:
             self._hold(batch)
+
+    def _is_renamed(self, renamed: Renamed, entry: SourceEntry) -> bool:
+        """Whether the entry is here under the name that an earlier version gave it."""
+        if entry.formerly is None or entry.formerly not in self._memory.places:
+            return False
+        time = time_of(entry.at, self._time if self._time >= 0 else self._now)
+        try:
+            item = item_of(entry, time, self._redactor)
+        except InvalidError:
+            return False
+        return renamed.entry(
+            msgspec.structs.replace(item, parent=self._standing(item.parent)), entry.formerly
+        )
+
+    def _keep_names(self, runs: Sequence[Run]) -> None:
+        """Write down the names that entries of an earlier version have now."""
+        for part in _parts(runs, AT_ONCE):
+            self._flush()  # a transaction of its own: each writes one record of names
+            self._add_step(self._names_step(part), len(part))
+            self._flush()
+
+    def _names_step(self, runs: Sequence[Run]) -> Step:
+        def step(tx: Transaction, at: Pass) -> None:
+            self._open(tx, at, self._now)
+            at.shared = list(runs)
+
+        return step
+
+    def _hold_missing(self, events: Sequence[SourceEvent]) -> None:
+        """Write the events between entries that are here with the next transaction, if they are not: a log
+        that lost lines may have grown by an event alone."""
+        assert self._row is not None
+        if self._counts is not None:
+            return
+        with self._engine.read() as reader:
+            if reader.event_bounds(self._row.sid)[0] > 1:
+                return  # the oldest were taken away: they must not come again
+            missing = [one for one in events if one.type and reader.find_event(self._row.sid, one.id) is None]
+        drafts = self._drafts(missing)
+        if drafts:
+            self._add_step(self._events_step(drafts), len(drafts))
+            if self._size > 2 * AT_ONCE:
+                self._flush()
 
     def _note_time(self, at: datetime | None) -> None:
         if at is not None:
@@ -531,7 +586,8 @@ class Loading:
         if self._counts is not None:
             self._try(self._counts, ending)
             return
-        for events in _parts(source.events(), AT_ONCE):
+        for part in _parts(source.events(), AT_ONCE):
+            events: Sequence[SourceEvent] = part if self._renamed is None else self._renamed.events(part)
             for event in events:
                 self._note_time(event.at)
             drafts = self._drafts(events)
@@ -541,7 +597,8 @@ class Loading:
                 self._flush()
         self._add_step(lambda tx, at: self._settle(tx, at, ending), len(ending.checkpoints))
         told = ((call, self._said_in[id]) for id, call in self._calls.items())
-        apart = ((call, None) for call in source.usage() if self._is_own(call))
+        told_apart = source.usage() if self._renamed is None else self._renamed.calls(source.usage())
+        apart = ((call, None) for call in told_apart if self._is_own(call))
         for calls in _parts(chain(told, apart), CALLS_AT_ONCE):
             if self._size + len(calls) > 2 * AT_ONCE:
                 self._flush()

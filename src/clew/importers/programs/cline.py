@@ -22,6 +22,7 @@ from clew.importers.contract import (
 from clew.importers.reading.files import files_below
 from clew.importers.reading.seen import entry_of
 from clew.importers.reading.values import (
+    Counted,
     count,
     decode_or_none,
     digest,
@@ -222,7 +223,8 @@ class Shown:
 
     def usage(self) -> list[SourceUsage]:
         paid = [each for each in self._messages if kind(each.get("say")) in _PAID]
-        told = [_usage(each, f"request-{number}", self._used) for number, each in enumerate(paid)]
+        names = Counted()
+        told = [_usage(each, names.name(each), f"request-{at}", self._used) for at, each in enumerate(paid)]
         return [usage for usage in told if usage is not None]
 
     def model(self) -> Model | None:
@@ -231,9 +233,14 @@ class Shown:
         return next(filter(None, told), None)
 
     def events(self) -> list[SourceEvent]:
+        names = Counted()
         return [
             SourceEvent(
-                id=f"{each.get('ts')}-{number}", type=str(each["say"]), data=each, at=when(each.get("ts"))
+                id=names.name(each),
+                type=str(each["say"]),
+                data=each,
+                at=when(each.get("ts")),
+                formerly=f"{each.get('ts')}-{number}",
             )
             for number, each in enumerate(self._messages)
             if kind(each.get("say")) in _KEPT
@@ -264,7 +271,8 @@ class Models:
         return before[-1] if before else None
 
 
-def _usage(shown: dict[str, Json], name: str, used: Models) -> SourceUsage | None:
+def _usage(shown: dict[str, Json], name: str, formerly: str, used: Models) -> SourceUsage | None:
+    """`name`: of a call that does not tell its time; `formerly` as of `SourceUsage`."""
     told = mapping(decode_or_none(shown.get("text")))
     read, write = count(told.get("cacheReads")), count(told.get("cacheWrites"))
     sent, received = count(told.get("tokensIn")), count(told.get("tokensOut"))
@@ -276,6 +284,7 @@ def _usage(shown: dict[str, Json], name: str, used: Models) -> SourceUsage | Non
     model = model_in(shown.get("modelInfo")) or used.at(at)
     return SourceUsage(
         id=str(shown["ts"]) if at else name,
+        formerly=None if at else formerly,
         model=model.name if model else None,
         vendor=model.vendor if model else None,
         input_tokens=sent + cached,

@@ -29,6 +29,8 @@ from clew.importers.reading.jsonlines import Line, Reached, read_lines
 from clew.importers.reading.recent import Recent, RecentState
 from clew.importers.reading.seen import note_presence
 from clew.importers.reading.values import (
+    LogNames,
+    NamesState,
     count,
     digest,
     items,
@@ -265,6 +267,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     title: str | None
     model: str | None
     vendor: str | None
+    names: NamesState = NamesState()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -308,6 +311,7 @@ class PiTree:
         if state is None:
             began, copied = when(header.get("timestamp")), _birth_of_fork(path, header)
             state = _State(header, copied, 1, RecentState(), [], [], {}, {}, None, began, None, None, None)
+        self._names = LogNames(state.names)
         self._copied_before = state.copied_before
         self._count = state.count
         self._recent = Recent(RECENT, state.recent)
@@ -351,6 +355,7 @@ class PiTree:
             title=self.title,
             model=self.model,
             vendor=self.vendor,
+            names=self._names.state(),
         )
 
     def _targets(self) -> Iterator[tuple[str, str | None]]:
@@ -416,6 +421,7 @@ class PiTree:
         if self._recent.may_have_been(own):
             raise NotFollowedError(f"the line {line.number} may be one of those before")
         self._uids.add(entry.uid)
+        self._names.follow(entry.uid)
         self._said.append(entry.uid)
         return entry
 
@@ -524,10 +530,13 @@ class PiTree:
             case other:
                 if other == "model_change":
                     self._use(record.get("modelId"), record.get("provider"))
+                # Version 2 gives ids to the lines of version 1: names must not change.
+                data, at = without(record, _PLACE), record.get("timestamp")
                 event = SourceEvent(
-                    id=f"line-{line.number}",
+                    id=self._names.beside(digest([other, data, at]), at),
+                    formerly=f"line-{line.number}",
                     type=kind(other) or "record",
-                    data=without(record, _PLACE),
+                    data=data,
                     at=self._at,
                     line=line,
                 )

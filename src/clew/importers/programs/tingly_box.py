@@ -14,12 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import msgspec
+
 from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceRun, SourceSession
 from clew.importers.reading import sqlite, values
 from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import decoded, members, members_of_file, objects, read_lines
 from clew.importers.reading.seen import note
-from clew.importers.reading.values import link, session_id
+from clew.importers.reading.values import digest, link, session_id, version
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -188,12 +190,15 @@ def _run(fields: dict[str, Json]) -> SourceRun | None:
 
 
 def numbered(rows: Iterable[dict[str, Json]]) -> Iterator[SourceEntry]:
-    """Messages of a table: they have numbers, which are never used again."""
+    """Messages of a table."""
     parent = None
     for row in rows:
         fields = {name: value for name, value in row.items() if name != "session_id"}
-        uid = f"m{fields.get('id')}"
-        yield _entry(uid, parent, fields)
+        # The program removes old messages, so no name depends on those before; and a database that was
+        # restored from a backup gives the same numbers again.
+        number = f"m{fields.get('id')}"
+        uid = version(None, number, digest(fields))
+        yield msgspec.structs.replace(_entry(uid, parent, fields), formerly=number)
         parent = uid
 
 

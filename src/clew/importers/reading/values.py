@@ -63,6 +63,58 @@ class Counted:
         return f"{name}-{self._seen[name]}"
 
 
+class NamesState(msgspec.Struct, frozen=True, array_like=True):
+    """What `LogNames` needs to continue behind a place."""
+
+    last: str = ""
+    scope: str = ""
+    seen: dict[str, int] = {}
+
+
+class LogNames:
+    """Names for the records of a log that have none of their own: never by where they stand, because a log
+    can lose lines that were read, and grow again."""
+
+    def __init__(self, state: NamesState | None = None) -> None:
+        state = state or NamesState()
+        self._last = state.last
+        """The name of the last message."""
+        self._scope = state.scope
+        self._seen = dict(state.seen)
+        """How often each name was given in this scope."""
+
+    def state(self) -> NamesState:
+        return NamesState(self._last, self._scope, self._seen)
+
+    def message(self, parent: str | None, content: str) -> str:
+        """The name of a message: of what it says and of all messages before it, so that none has it twice,
+        also where the conversation was rolled back."""
+        self._last = _mark([self._last, parent, content])
+        return self._last
+
+    def follow(self, name: str) -> None:
+        """A record was read that has this name of its own."""
+        self._last = name
+
+    def beside(self, content: str, at: Json = None, *, behind: str | None = None) -> str:
+        """The name of any other record: of what it says, if it tells its time, else also of the message that
+        it follows (`behind`; None: the last one). Equal ones are counted."""
+        if isinstance(at, str) and at:
+            scope, name = at, content
+        else:
+            scope = self._last if behind is None else behind
+            name = _mark([scope, content])
+        if scope != self._scope:
+            self._scope, self._seen = scope, {}
+        number = self._seen[name] = self._seen.get(name, 0) + 1
+        return name if number == 1 else f"{name}-{number}"
+
+
+def digest_of_line(raw: bytes, record: Json) -> str:
+    """What stands for the content of a line. `raw`: empty, if it had to be mended."""
+    return blake3(raw).hexdigest(_DIGEST_BYTES) if raw else digest(record)
+
+
 def session_id(program: str, name: str) -> str:
     """An id for the store, whatever a program takes for a name: it may be empty, too long, or hold a NUL."""
     whole = f"{program}:{name}"

@@ -20,7 +20,16 @@ from clew.importers.programs.claude_code.queue import Queue, QueueState
 from clew.importers.programs.claude_code.tree import Tree, TreeState
 from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import items, mapping, money, when, without
+from clew.importers.reading.values import (
+    LogNames,
+    NamesState,
+    digest_of_line,
+    items,
+    mapping,
+    money,
+    when,
+    without,
+)
 from clew.model import Json
 
 _OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
@@ -63,6 +72,7 @@ class TranscriptState(msgspec.Struct, frozen=True, array_like=True):
     tokens: int | None
     request: str | None
     queue: QueueState = QueueState()
+    names: NamesState = NamesState()
 
 
 class Transcript:
@@ -104,6 +114,7 @@ class Transcript:
             TreeState(), HistoryState(), None, began, None, [], {}, {}, None, None, "", {}, None, None
         )
         self._tree = Tree(state.tree)
+        self._names = LogNames(state.names)
         self._head = state.head
         self._at = state.at
         """The last time that a record had. One that has none is as old as the one before."""
@@ -182,6 +193,7 @@ class Transcript:
             tokens=self._tokens,
             request=self._request,
             queue=self._queue.state(),
+            names=self._names.state(),
         )
 
     # -- records
@@ -210,8 +222,9 @@ class Transcript:
     def _take(self, line: Line, uuid: str, own: datetime | None) -> SourceEntry | None:
         """`own`: the time that the record has itself."""
         if self._tree.knows(uuid, own):
-            self._event(line, f"line-{line.number}")
+            self._event(line, self._name_beside(line), formerly=f"line-{line.number}")
             return None
+        self._names.follow(uuid)
         record = line.record
         kind = record.get("type")
         message = queued_in(record) if kind == "attachment" else record.get("message")
@@ -377,7 +390,7 @@ class Transcript:
     def _take_side_record(self, line: Line) -> None:
         record = line.record
         kind = record.get("type")
-        id = f"line-{line.number}"
+        id = self._name_beside(line)
         if isinstance(kind, str) and kind in _TITLES:
             self._titles[kind] = _text(record.get(_TITLES[kind])).strip()[:MAX_TITLE]
         elif kind == "summary":
@@ -388,7 +401,10 @@ class Transcript:
             self._files.take(record, id)
         elif kind == "queue-operation":
             self._queue.take(record)
-        self._event(line, id)
+        self._event(line, id, formerly=f"line-{line.number}")
+
+    def _name_beside(self, line: Line) -> str:
+        return self._names.beside(digest_of_line(line.raw, line.record))
 
     def _take_summary(self, record: dict[str, Json]) -> None:
         for leaf, text in summary_in(record).items():
@@ -414,13 +430,14 @@ class Transcript:
         # Its session tells of it; here it is only kept that the line is there.
         self._waiting.append(SourceEvent(id=f"line-{line.number}", type="", line=line))
 
-    def _event(self, line: Line, id: str) -> None:
+    def _event(self, line: Line, id: str, formerly: str | None = None) -> None:
         record = line.record
         kind = _text(record.get("type")) or "record"
         subtype = _text(record.get("subtype"))
         self._waiting.append(
             SourceEvent(
                 id=id[:400],
+                formerly=formerly,
                 type=(f"{kind}.{subtype}" if subtype else kind)[:100],
                 data=record,
                 stream="claude-code",

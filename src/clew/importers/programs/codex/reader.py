@@ -228,7 +228,7 @@ def _base_lines(path: Path, base: dict[str, Json], on_problem: OnProblem, depth:
         elif line.number > 0 and isinstance(most, int) and line.offset >= most:
             return
         if line.record.get("type") != "session_meta":
-            yield Line(line.number - _STEP, line.offset, line.record)
+            yield Line(line.number - _STEP, line.offset, line.record, line.raw)
 
 
 def _find_rollout(path: Path, thread: str) -> Path | None:

@@ -12,7 +12,7 @@ import msgspec
 from clew.importers.contract import NotFollowedError, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.reading import turns
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import when
+from clew.importers.reading.values import LogNames, NamesState, digest_of_line, when
 from clew.model import Json
 
 
@@ -119,6 +119,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     has_more_answers: bool
     inherited_until: datetime | None
     at: datetime | None
+    names: NamesState = NamesState()
 
 
 _MOST_TURNS: Final = 64
@@ -146,6 +147,11 @@ class Rollout:
             total = None if about.is_fork else _NOTHING
             before = State(about, None, [], False, None, None, None, total, False, {}, False, until, None)
         self._lines = lines
+        self._names = LogNames(before.names)
+        self._content = ""
+        """The digest of the line that is read,"""
+        self._beside = ""
+        """and its name, if it is no message; empty: it has none yet."""
         self._about = about
         self._is_agent = about.is_agent
         self._vendor = about.vendor
@@ -192,6 +198,7 @@ class Rollout:
             has_more_answers=self._has_more_answers or len(answers) < len(self._answers),
             inherited_until=self._inherited_until,
             at=self._at,
+            names=self._names.state(),
         )
         try:
             encoded = _encode(state)
@@ -225,6 +232,7 @@ class Rollout:
 
     def _take(self, line: Line) -> SourceEntry | None:
         record = line.record
+        self._content, self._beside = digest_of_line(line.raw, record), ""
         kind, payload = record.get("type"), record.get("payload")
         turn = turns.codex(kind, payload) if isinstance(payload, dict) else None
         self._turn = self._turn if turn is None else turn
@@ -271,7 +279,7 @@ class Rollout:
     def _entry(
         self, line: Line, message: dict[str, Json], *, human: bool | None = None, is_mark: bool = False
     ) -> SourceEntry:
-        parent, self._last = self._last, _uid(line)
+        parent, self._last = self._last, self._names.message(self._last, self._content)
         record = line.record
         self._at = when(record.get("timestamp")) or self._at
         notes: dict[str, Json] = {}
@@ -290,6 +298,7 @@ class Rollout:
             decoded=True,
             events=tuple(self._waiting),
             line=line if line.number > 0 else None,
+            formerly=_number_of(line),
         )
 
     def _compacted(self, line: Line, payload: dict[str, Json]) -> SourceEntry:
@@ -349,7 +358,8 @@ class Rollout:
         whole, cached, written, output, reasoning = used
         self._calls.append(
             SourceUsage(
-                id=_uid(line),
+                id=self._name_beside(line),
+                formerly=_number_of(line),
                 model=self._model,
                 vendor=self._vendor,
                 source=source,
@@ -362,6 +372,12 @@ class Rollout:
                 at=when(line.record.get("timestamp")),
             )
         )
+
+    def _name_beside(self, line: Line) -> str:
+        """The name of the event and of the call that this line tells of."""
+        if not self._beside:
+            self._beside = self._names.beside(self._content, line.record.get("timestamp"))
+        return self._beside
 
     def _is_inherited(self, line: Line) -> bool:
         """Whether the line is a copy of another thread's."""
@@ -381,7 +397,8 @@ class Rollout:
         part = payload.get("type")
         self._waiting.append(
             SourceEvent(
-                id=_uid(line),
+                id=self._name_beside(line),
+                formerly=_number_of(line),
                 type=(f"{kind}.{part}" if isinstance(part, str) and part else kind)[:100],
                 data=payload or line.record,
                 stream="codex",
@@ -415,5 +432,6 @@ def _grown(before: tuple[int, ...] | None, total: tuple[int, ...], last: tuple[i
     return [*total] if min(grown) < 0 else grown  # it began anew, or went on
 
 
-def _uid(line: Line) -> str:
+def _number_of(line: Line) -> str:
+    """What versions before revision 2 called it."""
     return f"line-{line.number}" if line.number > 0 else f"base{line.number}"

@@ -1,8 +1,9 @@
 """What a file of Gemini CLI says when all its updates are applied, and what each of them took away.
 
-A message is written again and again while it comes about: its words, then its calls with their results. It is
-an entry when it is surely not written again, or its words are there and paid for: calls that come later are a
-message of their own behind them. Whatever else is written over stays on a branch, as if it were rewound.
+A message is written again and again while it comes about: its words, then its calls with their results, round
+after round. It is an entry when another message follows it, or its words are there and paid for: the calls
+that come later are a message of their own behind them, which waits as well. Whatever else is written over
+stays on a branch, as if it were rewound.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ import msgspec
 from clew.importers.contract import NotFollowedError
 from clew.importers.programs.gemini_cli.messages import has_calls, has_results, has_words, is_open
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import digest, items, mapping, text, version
+from clew.importers.reading.values import (
+    LogNames,
+    NamesState,
+    digest,
+    digest_of_line,
+    items,
+    mapping,
+    text,
+    version,
+)
 from clew.model import Json
 
 
@@ -34,6 +44,8 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
     is_open: bool = False
     time: str = ""
     """As the message tells it."""
+    is_said: bool = False
+    """Its words are told though it is open: they are paid for."""
 
     def names(self, parent: str | None) -> tuple[str | None, str, str]:
         """The uids of its words, if they are apart, of itself, and of its last entry."""
@@ -59,6 +71,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     model: str | None
     at: datetime | None
     """When the last entry was made."""
+    names: NamesState = NamesState()
+    """Of records that are not understood."""
 
 
 class GeminiFold:
@@ -69,7 +83,9 @@ class GeminiFold:
         self.about: dict[str, Json] = {} if state is None else dict(state.about)
         self.abandoned: list[list[Ref]] = []
         """What was there before each rewind, and before each update that left something out."""
-        self.unknown: list[Line] = []
+        self.unknown: list[tuple[Line, str]] = []
+        """Lines that say nothing that is known here, and their names."""
+        self.names = LogNames(None if state is None else state.names)
         self._current: dict[str, Ref] = {} if state is None else {ref.id: ref for ref in state.refs}
 
     @property
@@ -92,7 +108,9 @@ class GeminiFold:
         elif "sessionId" in record:
             self._describe(record, line.offset)
         else:
-            self.unknown.append(line)
+            behind = next(reversed(self._current), "")
+            name = self.names.beside(digest_of_line(line.raw, record), record.get("timestamp"), behind=behind)
+            self.unknown.append((line, name))
 
     def _describe(self, fields: dict[str, Json], offset: int) -> None:
         if self._state is not None:
@@ -123,7 +141,9 @@ class GeminiFold:
 
     def _grows(self, old: Ref, new: Ref) -> bool:
         """Whether the new version takes nothing back that is an entry."""
-        return old.id == next(reversed(self._current)) and (old.is_open or old.digest == new.words)
+        if old.id != next(reversed(self._current)):
+            return False
+        return old.digest == new.words or (old.is_open and not (old.is_said and old.words != new.words))
 
     def _rewind(self, target: str | None) -> None:
         """The target goes too. An unknown one clears everything: so does Gemini."""
@@ -185,6 +205,7 @@ def _ref(record: dict[str, Json], name: str, offset: int, within: int | None) ->
         has_results=is_answer and has_results(record),
         is_open=is_open(record),
         time=text(record.get("timestamp")) or "",
+        is_said=calls and has_words(record) and bool(mapping(record.get("tokens"))),
     )
 
 

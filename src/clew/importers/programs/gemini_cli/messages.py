@@ -12,7 +12,6 @@ from clew.model import Json
 
 _TOLD_OF_CALLS: Final = frozenset({"args", "result"})
 """What is left are status, times and what was shown, such as the text of a file before and after an edit."""
-_ENDED: Final = frozenset({"success", "error", "cancelled"})
 _NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
 """How the text begins that stands under the name of the human and is none of his prompts."""
 
@@ -92,14 +91,13 @@ def has_results(record: dict[str, Json]) -> bool:
 
 
 def is_open(record: dict[str, Json]) -> bool:
-    """Whether the program will surely write the message again. Answers come first, then what they cost, then
-    the calls in them, with their results; but words with their cost may be all."""
+    """Whether the program may write the message again, as long as no other one follows it. Answers come
+    first, then what they cost, then the calls in them, with their results; and the calls of the next round
+    are added to the same answer, unless the model thought or said something between. Only words with their
+    cost are taken for all: they are, in most answers."""
     if record.get("type") != "gemini":
         return False
-    calls = [mapping(call) for call in items(record.get("toolCalls"))]
-    if calls:
-        return not all(call.get("result") is not None or call.get("status") in _ENDED for call in calls)
-    return not (has_words(record) and mapping(record.get("tokens")))
+    return has_calls(record) or not (has_words(record) and mapping(record.get("tokens")))
 
 
 def _is_prompt(parts: list[Json]) -> bool:

@@ -232,8 +232,7 @@ class _Walk:
 
     def entries(self) -> Iterator[SourceEntry]:
         if self._before is not None:
-            told = self._before.refs[: -1 if self._before.is_held else None]
-            self._know(told)
+            self._know(self._before)
         current = self._fold.current
         self._is_held = self._may_wait and bool(current) and current[-1].is_open
         if self._is_held:
@@ -242,15 +241,28 @@ class _Walk:
             for path in self._fold.abandoned:
                 yield from self._along(path)
             yield from self._along(current[:-1] if self._is_held else current)
+            if self._is_held and current[-1].is_said:
+                yield from self._words_of_held(current[-1])
         self.is_read = True
 
-    def _know(self, refs: list[Ref]) -> None:
-        parent = self._fold.before
-        for ref in refs:
-            words, own, end = ref.names(parent)
-            if words is not None:
+    def _words_of_held(self, ref: Ref) -> Iterator[SourceEntry]:
+        """The words of an answer that gains calls are an entry of their own, and stay in view."""
+        words, _, _ = ref.names(self.head)
+        if words is not None:
+            if words not in self._ends:
                 self._ends[words] = words
-            self._ends[own] = parent = end
+                yield from self._words(ref, words, self.head)
+            self.head = words
+
+    def _know(self, before: State) -> None:
+        parent = self._fold.before
+        for number, ref in enumerate(before.refs, start=1):
+            words, own, end = ref.names(parent)
+            is_told = number < len(before.refs) or not before.is_held
+            if words is not None and (is_told or ref.is_said):
+                self._ends[words] = words
+            if is_told:
+                self._ends[own] = parent = end
 
     def _along(self, path: list[Ref]) -> Iterator[SourceEntry]:
         parent = self._fold.before
@@ -319,6 +331,7 @@ class _Walk:
             is_held=self._is_held,
             model=self.model,
             at=self._at,
+            names=self._fold.names.state(),
         )
         try:
             encoded = _encode(state)
@@ -351,8 +364,8 @@ def _session(path: Path, fold: GeminiFold, walk: _Walk, on_problem: OnProblem) -
 
 def _unknown(fold: GeminiFold) -> list[SourceEvent]:
     return [
-        SourceEvent(id=f"line-{line.number}", type="record", data=line.record, stream=NAME)
-        for line in fold.unknown
+        SourceEvent(id=name, type="record", data=line.record, stream=NAME, formerly=f"line-{line.number}")
+        for line, name in fold.unknown
     ]
 
 
