@@ -30,7 +30,7 @@ def test_the_caller_is_told_who_it_is(
     client: httpx.Client, limited: Callable[..., httpx.Client], server: Running
 ) -> None:
     assert client.get(f"{API}/me").json() == {
-        "name": "owner", "kind": "owner", "scopes": ["read", "write", "files", "admin"],
+        "name": "owner", "kind": "owner", "scopes": ["read", "write", "files", "admin", "store"],
         "workspace": None, "tags": [], "session": None, "restores": False, "read_only": False,
     }  # fmt: skip
     told = limited("write", workspace="/w", tags=["x"]).get(f"{API}/me").json()
