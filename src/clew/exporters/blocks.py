@@ -19,6 +19,10 @@ RASTER: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Images that hold nothing but a picture. SVG is a program, and is never shown as one."""
 
 
+LEFT_OUT: Final = "[REDACTED:"
+"""No base64 begins so."""
+
+
 class Media(msgspec.Struct, frozen=True):
     type: str
     """As `image/png`; empty when the message does not say."""
@@ -33,7 +37,15 @@ class Media(msgspec.Struct, frozen=True):
 
 
 def media_in(part: Json) -> Media | None:
-    """The media of a part of a message, if it is such a part."""
+    """The media of a part of a message, if it is such a part. In the place of a file that was left out stands
+    a sign, which is told with its name."""
+    found = _media_of(part)
+    if found is None or found.data is None or not found.data.startswith(LEFT_OUT):
+        return found
+    return Media(found.type, f"{found.name} {found.data}".strip(), None)
+
+
+def _media_of(part: Json) -> Media | None:
     if isinstance(part, str):
         return _of_url(part, "image") if part.startswith(("data:", "http:", "https:")) else None
     if not isinstance(part, dict):

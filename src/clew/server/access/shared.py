@@ -20,6 +20,7 @@ from clew.core.log.tree import locate
 from clew.core.redact.redactor import Redactor
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError, InvalidError, SessionNotFoundError
 from clew.model import Branch, Context, Head, Page, Tree, UsageTotals
+from clew.server.access.documents import ShareRedactor
 from clew.server.problems import Problem
 from clew.session import Session
 
@@ -76,7 +77,7 @@ class SharedStore:
         if format not in FORMATS:
             raise InvalidError(f"a share exports {', '.join(FORMATS)}, not {format!r}")
         kept = {name: value for name, value in options.items() if name in ("tools", "thinking")}
-        kept["redact"] = self._principal.redact or options.get("redact", False)
+        kept["redact"] = ShareRedactor() if self._principal.redact else options.get("redact", False)
         return pieces(self, session.id, format, kept)  # type: ignore[arg-type]
 
 
@@ -87,7 +88,7 @@ class SharedSession(Session):
         super().__init__(session._scope, session._access)
         self._shared_at = _place(principal.head)
         self._title = principal.title
-        self._redactor = Redactor() if principal.redact else None
+        self._redactor = ShareRedactor() if principal.redact else None
 
     @contextmanager
     def _look(self) -> Iterator[tuple[Reader, SessionRow]]:
@@ -240,7 +241,7 @@ class SharedSession(Session):
 def without_secrets(answer: Answer, route: Route) -> Answer:
     """What a share is told, once more without all that looks like a secret; and without the hashes of what is
     stored, by which a short secret could be guessed."""
-    clean = Redactor()
+    clean = ShareRedactor()
     answer.etag = None
     media_type = answer.media_type or route.media_type
     if answer.stream is not None:

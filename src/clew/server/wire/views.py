@@ -32,6 +32,7 @@ from clew.exporters.redact import Redactor
 from clew.exporters.tools import Gist
 from clew.exporters.transcript import Turn, turn_of
 from clew.model import Entry
+from clew.server.access.documents import ShareRedactor
 from clew.server.wire.entries import BlockView, EntryMark, EntryView, LargeBody, MediaView, ToolLine, View
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def viewer_of(call: Call, session: Session, view: View, *, large: bool = False, 
         view,
         call.url(f"/api/v1/sessions/{quote(session.id, safe='')}/entries"),
         workspace=workspace,
-        redactor=Redactor() if call.principal.redact else None,
+        redactor=ShareRedactor() if call.principal.redact else None,
         large=large,
         notes=notes,
         earlier=earlier,
