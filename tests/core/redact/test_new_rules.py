@@ -34,6 +34,7 @@ def shown(text: str) -> str:
         ("\n".join(f"  {n}\u2192{line}" for n, line in enumerate([*LINES, END], 9)), "  9\u2192[K]"),
         ("\n".join(f"> {line}" for line in [*LINES, END]), "> [K]"),
         ("Output\n" + "\n".join([*LINES, END]), "Output\n[K]"),
+        ("the end of it: " + " ".join([*LINES, "q8Zt/A==", END]), "the end of it: [K]"),
         ("the end\n" + LINES[0] + END, "the end\n[K]"),
     ],
 )
@@ -112,7 +113,7 @@ def test_s24_a_kubeconfig_keeps_its_certificate_and_not_its_key() -> None:
     assert shown(other) == "client-key-data: [REDACTED:private-key]"
 
 
-@each_row("new_line", ["\n", "\r\n", "\\n", "\\r\\n"])
+@each_row("new_line", ["\n", "\r\n", "\\n", "\\r\\n", " "])
 def test_s24_a_key_of_putty_is_replaced_between_its_lines(new_line: str) -> None:
     lines = [
         "PuTTY-User-Key-File-3: ssh-rsa",

@@ -20,8 +20,9 @@ _WHOLE_LINE: Final = 40
 """Characters that a line of a key has, but for the last ones. A shorter one before these is no part of it."""
 _SHORT_LINES: Final = 2
 _LEAST: Final = 40
-_NEW_LINE: Final = re.compile(r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}n)[ \t>|│]{0,16}(?:\d{1,7}[\t:→│|] ?)?\Z")
-"""A line end, also as programs write it, and what an editor or a tool puts before a line."""
+_NEW_LINE: Final = re.compile(r"(?:\r?\n|(?:\\{1,4}r)?\\{1,4}n)[ \t>|│]{0,16}(?:\d{1,7}[\t:→│|] ?)?\Z| \Z")
+"""A line end, also as programs write it, and what an editor or a tool puts before a line; or a blank, where
+lines were joined."""
 _LONGEST_NEW_LINE: Final = 48
 
 

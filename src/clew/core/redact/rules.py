@@ -49,6 +49,7 @@ def _shape(
     return Rule(kind, hints, re.compile(rf"(?a:{_BEGIN}{pattern}(?![A-Za-z0-9_]))"), accepts, definite)
 
 
+_NEW_LINE: Final = r"(?:(?:\\{1,4}r)?\\{1,4}n|\r?\n)"
 _KEY_BLOCK: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?>(?:[^-]|-(?!----)){0,65536})-----END [A-Z0-9 ]{1,60}-----|[A-Za-z0-9+/=\s\\]{0,65536})"
@@ -81,8 +82,9 @@ SHAPES: Final = (
         "private-key",
         ("private-lines",),
         re.compile(
-            r"Private-Lines: \d{1,4}(?:(?:\\{1,4}r)?\\{1,4}n|\r?\n)"
-            r"(?P<secret>[A-Za-z0-9+/=]{16,128}(?:(?:(?:\\{1,4}r)?\\{1,4}n|\r?\n)(?!Private-)[A-Za-z0-9+/=]{1,128}){0,1000})"
+            rf"Private-Lines: \d{{1,4}}(?:{_NEW_LINE}| )(?P<secret>[A-Za-z0-9+/=]{{16,128}}"
+            # A blank where lines were joined: behind it stands no short line, which may be a word.
+            rf"(?:(?:{_NEW_LINE}(?!Private-)[A-Za-z0-9+/=]{{1,128}}| [A-Za-z0-9+/=]{{24,128}})){{0,1000}})"
         ),
     ),
     # A private key in base64, as Kubernetes and CI keep it.
