@@ -24,7 +24,8 @@ _ROW: Final = b"a" * _LONG
 _BEGINNINGS: Final = frozenset(
     b"AGE eyJ sk- cle gsk xai ppl hf_ api r8_ lsv tvl AIz GOC AKI ASI ABI ACC ABS Fwo IQo FQo ghp gho ghu ghs"
     b" ghr git glp gld glr glc gls glf xox xap sk_ rk_ whs npm pyp rub dck doo dop dor shp dap lin ntn ATA"
-    b" sbp sb_ NRA PMA fig snt psc SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf".split()
+    b" sbp sb_ NRA PMA fig snt psc SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf"
+    b" LS0 gls tsk ops fo1 fm1 fm2 nva pcs vcp vci vca vcr vck ver sq0 EAA A3-".split()
 )
 """The first three characters of keys that begin with their row."""
 _KEYS: Final = re.compile(
@@ -32,12 +33,14 @@ _KEYS: Final = re.compile(
     rb"|clew_[a-z0-9]{3,16}_[A-Za-z0-9]{43}"
     rb"|eyJ|gsk_|xai-|pplx-|(?:hf|api_org)_[A-Za-z0-9]{34}|r8_|lsv2_|tvly-|AIza|GOCSPX-"
     rb"|(?:AKIA|ASIA|ABIA|ACCA|ABSK|FwoG|IQoJ|FQoG)|gh[pousr]_[A-Za-z0-9]{36}|github_pat_"
-    rb"|gl(?:pat|ptt|dt|rt|cbt|soat|ft)-|(?:xox[abceoprs]|xapp)-|[sr]k_(?:live|test)_|whsec_|npm_[A-Za-z0-9]{36}"
+    rb"|gl(?:pat|ptt|dt|rt|cbt|soat|ft)-|(?:xox[abceoprs]|xapp)-|[sr]k_(?:live|test|prod)_|whsec_|npm_[A-Za-z0-9]{36}"
     rb"|pypi-AgE|rubygems_[0-9a-f]{48}|dckr_|do[opr]_v1_|shp(?:at|ca|pa|ss)_|dapi[0-9a-f]{32}|lin_(?:api|oauth)_"
     rb"|ntn_|ATATT3|sbp_[0-9a-f]{40}|sb_secret_|NRAK-|PMAK-|figd_|sntry[su]_|pscale_|SK[0-9a-f]{32}"
+    rb"|LS0tLS1CRUdJTi|gl(?:sa|c)_|tskey-|ops_eyJ|fo1_|fm(?:1[ra]|2)_|nvapi-|pcsk_|vc[piark]_|vercel_blob_rw_"
+    rb"|sq0(?:atp|csp)-|EAAA[EFl]|A3-[A-Z0-9]{6}-"
 )
 _AFTER_DASH: Final = re.compile(rb"-(?:" + _KEYS.pattern + rb")")
-_AFTER_DOT: Final = re.compile(rb"(?:SG\.(?:[\w-]{16,32}\.)?|hv[sbr]\.|ya29\.|dp\.[a-z]{2}\.)\Z")
+_AFTER_DOT: Final = re.compile(rb"(?:SG\.(?:[\w-]{16,32}\.)?|hv[sbr]\.|ya29\.|dp\.[a-z]{2}\.|\.atlasv1\.)\Z")
 _WITH_K: Final = re.compile(
     rb"K(?:EY(?: BLOCK)?-----|(?<=CCESS_K)EY|(?<=ccessK)ey|(?<=ountK)ey=|(?<=User-K)ey-File"
     rb"|(?<=SESSION_TOK)EN)"
@@ -45,7 +48,7 @@ _WITH_K: Final = re.compile(
 """Private keys, the secret keys and session tokens of AWS, keys of Azure."""
 _WITH_AT: Final = re.compile(rb"://[^\s:/@\[\"'`<>]{0,100}:[^\s\"'`<>]{1,200}@")
 _DISCORD: Final = re.compile(rb"(?:[bfnrt]|[0-9]{1,2}m)?[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}")
-_HOOKS: Final = (b"hooks.slack.com", b"/webhooks/")
+_HOOKS: Final = (b"hooks.slack.com", b"/webhooks/", b"/IncomingWebhook/")
 _SEEN_BACK: Final = 80
 _LARGE: Final = 4096
 _UUID: Final = 36
@@ -73,6 +76,8 @@ def _is_like_secret(text: bytes) -> bool:
         (_AT in text and _WITH_AT.search(text) is not None)
         or _WITH_K.search(text) is not None
         or text.find(b"ccess_key") >= 0
+        or text.find(b"client-key-data") >= 0
+        or text.find(b"Private-Lines") >= 0
         or (_TILDE in text and text.find(b"Q~") >= 0)
         or (_AND in text and text.find(b"sig=") >= 0)
     )

@@ -162,6 +162,7 @@ class Redactor:
                 continue
             group = next((g for g in ("secret", "quoted", "bare", "said") if match.groupdict().get(g)), None)
             start, end = match.span(group) if group else match.span()
+            start = start if rule.begin is None else rule.begin(match)
             secret = text[start:end]
             marker = self._marker(rule.kind, match, secret)
             if marker is not None:

@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from clew.core.redact.values import is_bearer, is_opaque, is_password, is_secret_of
+from clew.core.redact.key_tail import KEY_END, begin_of_key, is_key_tail
+from clew.core.redact.values import is_bearer, is_made_by_machine, is_opaque, is_password, is_secret_of
 
 
 class Rule(NamedTuple):
@@ -28,6 +29,8 @@ class Rule(NamedTuple):
     """What it finds is a secret, whatever stands around it: it is replaced on the way in too."""
     is_own: bool = False
     """A rule of the caller, whose finds are not judged."""
+    begin: Callable[[re.Match[str]], int] | None = None
+    """Tells where a secret begins of which the match is only the end."""
 
 
 _WRITTEN: Final = r"(?<=\\[nrt])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)"
@@ -46,17 +49,57 @@ def _shape(
     return Rule(kind, hints, re.compile(rf"(?a:{_BEGIN}{pattern}(?![A-Za-z0-9_]))"), accepts, definite)
 
 
+_NEW_LINE: Final = r"(?:(?:\\{1,4}r)?\\{1,4}n|\r?\n)"
 _KEY_BLOCK: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?>(?:[^-]|-(?!----)){0,65536})-----END [A-Z0-9 ]{1,60}-----|[A-Za-z0-9+/=\s\\]{0,65536})"
 )
 
+MORE_KEYS: Final = (
+    r"(?:p8e-[0-9a-f]{32}|LTAI[A-Za-z0-9]{20}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|CLOJARS_[a-z0-9]{60}"
+    r"|dt0c01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}|EZ[AT]K[A-Za-z0-9]{54}|duffel_(?:test|live)_[\w=-]{43}"
+    r"|FLWSECK(?:_TEST)?-[0-9a-zA-Z]{12,40}(?:-X)?|gl(?:ffct|imt|agent|oas|wt)-[\w-]{20,70}|HRKU-AA[\w-]{58}"
+    r"|ico-(?=[a-z0-9]{0,31}[A-Z])[A-Za-z0-9]{32}|s-s4t2(?:ud|af)-[0-9a-f]{64}|NR(?:II|JS)-[A-Za-z0-9-]{19,40}|sha256~[\w-]{43}"
+    r"|pul-[0-9a-f]{40}|pnu_[A-Za-z0-9]{36}|rdme_[a-z0-9]{70}|tk-us-[\w-]{48}|xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"
+    r"|sm_[aps]at_[A-Za-z0-9]{16}|shippo_(?:live|test)_[0-9a-f]{40}|sgp_(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"
+    r"|tfp_[\w.=-]{59}|dnkey-[\w=-]{26}-[\w=-]{52}|fio-u-[\w=-]{64}"
+    r"|bedrock-api-key-[A-Za-z0-9+/=]{20,}|(?:pat|sat)\.[\w-]{22}\.[0-9A-Za-z]{24}\.[0-9A-Za-z]{20}"
+    r"|EAA[MC][A-Za-z0-9]{100,}|access-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|t1\.[\w-]{7,100}={0,2}\.[\w-]{86}={0,2})"
+)
+"""Keys of other vendors, each known by its beginning. Exports replace them."""
+MORE_BEGINNINGS: Final = (
+    "p8e-", "ltai", "pat", "clojars_", "dt0c01.", "ezak", "eztk", "duffel_", "flwseck", "glffct-", "glimt-",
+    "glagent-", "gloas-", "glwt-", "hrku-aa", "ico-", "s-s4t2", "nrii-", "nrjs-", "sha256~", "pul-", "pnu_",
+    "rdme_", "tk-us-", "xkeysib-", "sm_aat_", "sm_pat_", "sm_sat_", "shippo_", "sgp_", "tfp_", "dnkey-",
+    "fio-u-", "bedrock-api-key-", "sat.", "eaam", "eaac", "access-", "t1.",
+)  # fmt: skip
+
 SHAPES: Final = (
     Rule("private-key", ("private key",), _KEY_BLOCK),
+    Rule("private-key", ("private key",), KEY_END, is_key_tail, begin=begin_of_key),
     Rule(
         "private-key",
         ("private-lines",),
-        re.compile(r"Private-Lines: \d{1,4}\r?\n(?P<secret>[A-Za-z0-9+/=\r\n]{16,65536})"),
+        re.compile(
+            rf"Private-Lines: \d{{1,4}}(?:{_NEW_LINE}| )(?P<secret>[A-Za-z0-9+/=]{{16,128}}"
+            # A blank where lines were joined: behind it stands no short line, which may be a word.
+            rf"(?:(?:{_NEW_LINE}(?!Private-)[A-Za-z0-9+/=]{{1,128}}| [A-Za-z0-9+/=]{{24,128}})){{0,1000}})"
+        ),
+    ),
+    # A private key in base64, as Kubernetes and CI keep it.
+    _shape(
+        "private-key",
+        "ls0tls1crudjti",
+        pattern=r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,60}?(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)"
+        r"[A-Za-z0-9+/]{40,}={0,2}",
+    ),
+    Rule(
+        "private-key",
+        ("client-key-data",),
+        re.compile(
+            r"(?i)client-key-data[\"'\\]{0,4}\s{0,3}[:=]\s{0,3}[\"'\\]{0,4}(?P<secret>[a-z0-9+/]{40,}={0,2})"
+        ),
     ),
     _shape("private-key", "age-secret-key-1", pattern=r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     _shape("jwt", "eyj", pattern=r"eyJ[\w-]{8,1000}\.(?:eyJ[\w-]{8,}|[\w-]*\.[\w-]+\.[\w-]+)\.[\w-]{8,}"),
@@ -69,7 +112,7 @@ SHAPES: Final = (
     _shape("groq-key", "gsk_", pattern=r"gsk_[A-Za-z0-9]{40,}"),
     _shape("xai-key", "xai-", pattern=r"xai-[A-Za-z0-9]{60,}"),
     _shape("perplexity-key", "pplx-", pattern=r"pplx-[A-Za-z0-9]{40,}"),
-    _shape("huggingface-token", "hf_", pattern=r"(?:hf|api_org)_[A-Za-z0-9]{34}"),
+    _shape("huggingface-token", "hf_", "api_org_", pattern=r"(?:hf|api_org)_[A-Za-z0-9]{34}"),
     _shape("replicate-token", "r8_", pattern=r"r8_[A-Za-z0-9]{37}"),
     _shape("langsmith-key", "lsv2_", pattern=r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
     _shape("tavily-key", "tvly-", pattern=r"tvly-[\w-]{28,}"),
@@ -117,11 +160,18 @@ SHAPES: Final = (
         "glft-",
         pattern=r"(?:glpat|glptt|gldt|glrt|glcbt|glsoat|glft)-[\w.-]{20,}",
     ),
-    _shape("slack-token", "xox", "xapp", pattern=r"(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{10,}"),
+    _shape("slack-token", "xox", "xapp", pattern=r"(?:xox[abceprs]|xoxo(?=-\d)|xapp)-[A-Za-z0-9-]{10,}"),
     Rule(
         "slack-webhook",
         ("hooks.slack.com",),
-        re.compile(r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/]{30,})"),
+        re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{30,})"),
+    ),
+    Rule(
+        "teams-webhook",
+        ("webhook.office.com",),
+        re.compile(
+            r"(?a)webhook\.office\.com/webhookb2/(?P<secret>[\w@.-]{36,120}/IncomingWebhook/[\w-]{16,64}/[\w-]{16,64})"
+        ),
     ),
     Rule(
         "discord-webhook",
@@ -135,7 +185,9 @@ SHAPES: Final = (
         accepts=lambda match: is_opaque(match[0].rpartition(".")[2]) and any(map(str.isdigit, match[0])),
     ),
     _shape("telegram-token", ":aa", pattern=r"\d{8,10}:AA[\w-]{33}"),
-    _shape("stripe-key", "k_live_", "k_test_", pattern=r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _shape(
+        "stripe-key", "k_live_", "k_test_", "k_prod_", pattern=r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,}"
+    ),
     _shape("webhook-secret", "whsec_", pattern=r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     _shape("sendgrid-key", "sg.", pattern=r"SG\.[\w-]{16,32}\.[\w-]{16,64}"),
     _shape("twilio-key", "sk", pattern=r"SK[0-9a-f]{32}"),
@@ -159,7 +211,43 @@ SHAPES: Final = (
     _shape("postman-key", "pmak-", pattern=r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
     _shape("figma-token", "figd_", pattern=r"figd_[\w-]{40,}"),
     _shape("sentry-token", "sntry", pattern=r"sntry[su]_[A-Za-z0-9+/=_]{40,}"),
+    _shape("api-key", *MORE_BEGINNINGS, pattern=MORE_KEYS, definite=False),
     _shape("planetscale-token", "pscale_", pattern=r"pscale_(?:pw|tkn|oauth)_[\w.=-]{32,}"),
+    _shape("grafana-token", "glsa_", pattern=r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
+    _shape("grafana-token", "glc_", pattern=r"glc_[A-Za-z0-9+/]{32,400}={0,3}"),
+    _shape("grafana-token", "eyjrijoi", pattern=r"eyJrIjoi[A-Za-z0-9]{60,400}={0,3}"),
+    _shape("terraform-token", ".atlasv1.", pattern=r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}"),
+    _shape(
+        "tailscale-key",
+        "tskey-",
+        pattern=r"tskey-(?:api|auth|client|scim|webhook)-[A-Za-z0-9]{6,40}(?:-[A-Za-z0-9]{16,64})?",
+    ),
+    _shape("1password-token", "ops_eyj", pattern=r"ops_eyJ[\w+/-]{100,}={0,3}"),
+    _shape(
+        "1password-token",
+        "a3-",
+        pattern=r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{6}-[A-Z0-9]{5}|[A-Z0-9]{11})(?:-[A-Z0-9]{5}){3}",
+    ),
+    _shape(
+        "fly-token",
+        "fo1_",
+        "fm1r_",
+        "fm1a_",
+        "fm2_",
+        pattern=r"(?:fo1_[\w-]{43}|fm(?:1[ra]|2)_[A-Za-z0-9+/]{80,}={0,3})",
+    ),
+    _shape("nvidia-key", "nvapi-", pattern=r"nvapi-[\w-]{60,70}"),
+    _shape("pinecone-key", "pcsk_", pattern=r"pcsk_[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,80}"),
+    _shape(
+        "vercel-token",
+        *("vcp_", "vci_", "vca_", "vcr_", "vck_", "vercel_blob_rw_"),
+        pattern=r"(?:vc[piark]_[\w-]{48,64}|vercel_blob_rw_[A-Za-z0-9]{12,24}_[A-Za-z0-9]{20,40})",
+    ),
+    _shape(
+        "square-token",
+        *("sq0atp-", "sq0csp-", "eaaa"),
+        pattern=r"(?:sq0atp-[\w-]{22,60}|sq0csp-[\w-]{43}|EAAA[EFl][\w-]{59})",
+    ),
     _shape("doppler-token", "dp.", pattern=r"dp\.(?:pt|st|ct|sa)\.[\w.-]{40,}"),
 )
 """Keys that are known by what they are."""
@@ -169,6 +257,8 @@ _WORDS: Final = (
     r"|auth[_-]?key|private[_-]?key|encryption[_-]?key|signing[_-]?key|master[_-]?key|account[_-]?key|_pass(?![a-z]))"
 )
 _HINTS: Final = ("pass", "pwd", "secret", "token", "credential", "key")
+
+_QUOTED: Final = r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\r\n]{3,200})(?P=quote)|(?P<bare>[^\s\"']{3,200}))"
 
 CONTEXTS: Final = (
     Rule(
@@ -201,8 +291,26 @@ CONTEXTS: Final = (
     Rule(
         "password",
         ("curl", "wget", "http"),
-        re.compile(r"\s(?:-u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"'@]{3,200})"),
+        re.compile(r"\s(?:-u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"']{3,200})"),
         lambda match: is_password(match["secret"]),
+        definite=False,
+    ),
+    Rule(
+        "password",
+        ("sshpass",),
+        re.compile(
+            r"\bsshpass(?:\s{1,4}-[ve]){0,2}\s{1,4}-p\s{0,4}" + _QUOTED,
+        ),
+        lambda match: is_password(match["quoted"] or match["bare"]),
+        definite=False,
+    ),
+    Rule(
+        "password",
+        ("mysql", "mariadb"),
+        re.compile(
+            r"\b(?:mysql|mariadb)[a-z-]{0,12}\b[^\r\n|;&]{0,200}?\s(?:-p|--password=)(?!\d{1,5}:)" + _QUOTED
+        ),
+        lambda match: is_password(match["quoted"] or match["bare"]),
         definite=False,
     ),
     Rule(
@@ -239,9 +347,52 @@ CONTEXTS: Final = (
         # name begins is looked at where a word of secrets was found, not the other way round.
         re.compile(
             rf"(?i)(?P<word>{_WORDS}[A-Za-z0-9_-]{{0,24}})[\"'\\]{{0,4}}\]{{0,2}}"
-            r"[ \t]{0,4}(?P<sign>=>|:=|=|:)[ \t]{0,4}"
+            r"(?:[ \t]{1,4}[Ss]tring)?[ \t]{0,4}(?P<sign>=>|:{1,3}=|[?.+]=|=|:)[ \t]{0,4}"
             r"(?:(?P<quote>\\{0,3}[\"'`])(?P<quoted>[^\"'`\r\n\\]{3,200})(?=\\{0,3}[\"'`])"
             r"|(?P<bare>[^\s\"'`,;\\]{4,200}))"
+        ),
+        is_secret_of,
+        definite=False,
+    ),
+    Rule(
+        "secret",
+        ("secret",),
+        # client_secret: value, in letters alone
+        re.compile(
+            r"(?i)client[_-]?secret[\"'\\]{0,4}\s{0,3}(?:=>|:=|=|:)\s{0,3}[\"'`\\]{0,4}"
+            r"(?P<secret>[\w.~+/=-]{16,200})(?![\w(])"
+        ),
+        lambda match: is_made_by_machine(match["secret"]),
+        definite=False,
+    ),
+    Rule(
+        "secret",
+        _HINTS,
+        # "NAME", "value": a call that sets something
+        re.compile(
+            rf"(?i)(?P<word>{_WORDS}[A-Za-z0-9_-]{{0,24}})(?P<quote>[\"'])[ \t]{{0,4}},[ \t]{{0,4}}"
+            r"(?P=quote)(?P<quoted>[^\"'`\s\\]{8,200})(?P=quote)"
+        ),
+        lambda match: is_secret_of(match) and is_opaque(match["quoted"]),
+        definite=False,
+    ),
+    Rule(
+        "secret",
+        _HINTS,
+        # <name>value</name>
+        re.compile(
+            rf"(?i)(?P<word>{_WORDS}[A-Za-z0-9_-]{{0,24}})>\s{{0,80}}(?P<quoted>[^<>\s\"']{{4,200}})\s{{0,80}}</"
+        ),
+        lambda match: is_secret_of(match) and is_opaque(match["quoted"]),
+        definite=False,
+    ),
+    Rule(
+        "secret",
+        _HINTS,
+        # <add key="NAME" value="value" />
+        re.compile(
+            rf"(?i)(?P<word>{_WORDS}[A-Za-z0-9_-]{{0,24}})(?P<quote>[\"'])\s{{1,4}}value\s{{0,2}}=\s{{0,2}}"
+            r"(?P=quote)(?P<quoted>[^\"'\r\n]{4,200})(?P=quote)"
         ),
         is_secret_of,
         definite=False,

@@ -10,7 +10,7 @@ from typing import Final
 # As <password>, ${TOKEN}, {{ token }}, %s, sk-..., ****, your-api-key-here, changeme.
 _PLACEHOLDER: Final = re.compile(
     r"(?i)^(?:"
-    r"<[^<>]*>?|.{0,16}(?:\.\.\.|…)|\$[a-z_{(].*|\{.*|%[sd(].*|\[.*|.*\[redacted:.*"
+    r"<[^<>]*>?|.{0,16}(?:\.\.\.|…)|\$[a-z_{(].*|\{.*|%[sd(].*|%[a-z_]\w*%|\[.*|.*\[redacted:.*"
     r"|[x*.•_-]+"
     r"|(?:your|my|the|some|an?|example|sample|dummy|fake|test|replace|change|insert|enter|put)[-_ ]?"
     r"(?:own|secret|super)?[-_ ]?(?:api|access|auth|secret|user|db)?[-_ ]?"
@@ -40,7 +40,7 @@ _NAME_IS_HARMLESS: Final = re.compile(
     r"|(?:password|passwd|pwd|secret|key|credential|token)s?[_.-]?(?:file|path|dir|name|field|label|hint|policy|length"
     r"|min|max|rules?|reset|hash(?:er|ing)?|type|env|var|version|arn|ref|manager|store|id|count|prompt|input"
     r"|required|enabled|strength|error|url|chain|valid\w{0,20}|check\w{0,20}|provider|helper|source|usage|format|alias)$"
-    r"|secretary|passwordless|keyboard|tokenless)"
+    r"|secretary|passwordless|key(?:board|ing|frame|stroke|press)|jsonwebtoken|tokenless)"
 )
 _STRONG_NAME: Final = re.compile(r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|_pass$")
 _NAMES_ONE: Final = re.compile(r"(?i)password|passwd|secret|token|credential|key")
@@ -55,6 +55,7 @@ _VALUE_WORDS: Final = re.compile(
     r"^[a-z]+(?:[-_. ][a-z]+)*[.!?:]?$|^[A-Z][a-z]+[.!?:]?$|^[A-Z]+(?:_[A-Z]+)+$"
 )
 _IDENTIFIER: Final = re.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)*[_-]?\d{0,1}$")
+_RAISED: Final = re.compile(r"[a-z](?=[A-Z])")
 LONGEST_BEGINNING: Final = 40
 _BEGUN_NAME: Final = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9_.-]{{0,{LONGEST_BEGINNING}}}\Z")
 LONGEST_NAME: Final = 200
@@ -94,9 +95,19 @@ def is_opaque(value: str) -> bool:
     return kinds >= 2 and entropy(value) >= 3.0
 
 
+def is_made_by_machine(value: str) -> bool:
+    """Where a machine's secret stands: letters and digits at random, or letters alone that change their size
+    more often than words do."""
+    if is_placeholder(value) or _PATH.match(value) or _CODE.match(value) or _VALUE_WORDS.match(value):
+        return False
+    if any(map(str.isdigit, value)):
+        return _is_mixed(value)
+    return len(_RAISED.findall(value)) > len(value) / 5
+
+
 def is_password(value: str) -> bool:
     """In a place where only a password stands: all but what stands for one."""
-    return not is_placeholder(value) and not value.startswith("$")
+    return not is_placeholder(value.rstrip(">")) and not value.startswith("$")
 
 
 def is_bearer(value: str) -> bool:
@@ -135,8 +146,11 @@ def is_secret_of(match: re.Match[str]) -> bool:
     if said is not None:
         return _is_said(said)
     value = groups.get("quoted") or groups.get("bare") or groups.get("secret") or ""
+    quote = groups.get("quote") or ""
+    if quote.endswith("`") and " " in value:
+        return False  # a command
     name = groups.get("name") or _whole_name(match)
-    return name is not None and is_named_secret(name, value, quoted=bool(groups.get("quote")))
+    return name is not None and is_named_secret(name, value, quoted=bool(quote))
 
 
 def _whole_name(match: re.Match[str]) -> str | None:
