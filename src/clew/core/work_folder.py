@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,8 +38,8 @@ class _Held(NamedTuple):
 
 
 _held: Final[dict[Path, _Held]] = {}
-_looked_at: Final[set[str]] = set()
-_guard: Final = threading.Lock()
+_looked_at: Final[set[Path]] = set()
+"""Without a lock, which a fork could leave locked: to look twice does no harm."""
 
 
 @contextmanager
@@ -61,25 +60,21 @@ def make_work_folder(purpose: str, parent: Path | None = None) -> Path:
         parent: Where to make it, under a hidden name. None: in the temporary directory.
     """
     base = _temporary() if parent is None else parent
-    with _guard:
-        is_new = str(base) not in _looked_at
-        _looked_at.add(str(base))
-    if is_new or parent is not None:
+    if parent is not None or base not in _looked_at:
+        _looked_at.add(base)
         remove_abandoned(base)
     while True:
         place = base / f"{'' if parent is None else '.'}clew-{purpose}-{secrets.token_hex(8)}"
         os.mkdir(place, DIRECTORY)
         lock = _locked(place)
         if lock is not None:
-            with _guard:
-                _held[place / FILES] = _Held(lock, os.getpid())
+            _held[place / FILES] = _Held(lock, os.getpid())
             return place / FILES
 
 
 def remove_work_folder(folder: Path) -> None:
     """Remove a folder that `make_work_folder` made; a forked child leaves that of its parent."""
-    with _guard:
-        held = _held.pop(folder, None)
+    held = _held.pop(folder, None)
     if held is None:
         return
     try:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from pathlib import Path
 from typing import Final, Literal
 
@@ -182,14 +183,14 @@ def _starts() -> Iterator[Finding]:
     places: list[Path | None] = [None]
     with suppress(FileNotFoundError):  # the current directory may be gone
         places.append(Path.cwd())
-    for project in places:
-        for client in CLIENTS.values():
+    for project, client in product(places, CLIENTS.values()):
+        with suppress(OSError):  # settings that this user may not see
             found = status(client, project=project)
             if found.state == "outdated":
                 where = "" if project is None else " --project"
                 text = f"{client.title} runs a clew.py of the directory that it works in: {found.path}"
-                yield Finding("agents", "problem", text, f"clew mcp install {client.name}{where}")
-    with suppress(ClewError):
+                yield Finding("agents", "problem", text, f"clew mcp install {quoted(client.name)}{where}")
+    with suppress(ClewError, OSError):
         path = service.service([], os.environ, home=Path.home()).path
         if service.is_ours(path) and runs_the_current_directory(service.command_of(path)):
             text = f"the service of clew watch runs a clew.py of the directory it is started in: {path}"

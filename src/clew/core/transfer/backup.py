@@ -150,7 +150,10 @@ def _count(made: Path) -> int:
 
 
 def rename(made: Path, final: Path, *, overwrite: bool) -> None:
-    """Give a file that is closed its name, and make both durable."""
+    """Give a store that is closed its name, and make both durable."""
+    log = made.with_name(made.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise BackendUnavailableError(f"cannot write {final}: its log was not merged; try again")
     handle = os.open(made, os.O_RDWR)
     try:
         os.fsync(handle)
