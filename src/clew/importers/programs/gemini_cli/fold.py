@@ -14,7 +14,7 @@ import msgspec
 from clew.importers.contract import NotFollowedError
 from clew.importers.programs.gemini_cli.messages import has_calls, has_results, has_words, is_open
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import digest, items, mapping, text, version
+from clew.importers.reading.values import digest, items, text, version
 from clew.model import Json
 
 
@@ -83,10 +83,10 @@ class GeminiFold:
 
     def apply(self, line: Line) -> None:
         record = line.record
-        if "$rewindTo" in record:
+        if isinstance(record.get("$rewindTo"), str):
             self._rewind(text(record["$rewindTo"]))
-        elif "$set" in record:
-            self._describe(mapping(record["$set"]), line.offset)
+        elif isinstance(record.get("$set"), dict):
+            self._describe(record["$set"], line.offset)
         elif "type" in record and text(record.get("id")):
             self._put(_ref(record, record["id"], line.offset, None))
         elif "sessionId" in record:
