@@ -13,6 +13,7 @@ import msgspec
 
 from clew.core.messages.dialects import Dialect, Part, dialect_of
 from clew.core.messages.dialects.base import is_blank
+from clew.core.messages.dialects.google import typed_in
 from clew.model import Entry, Json, Message
 
 RASTER: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -142,11 +143,14 @@ def _untagged(text: str) -> str:
 
 
 def blocks_of(message: Message) -> list[Block]:
-    """In the order in which they stand in the message; without those that say nothing."""
+    """In the order in which they stand in the message; without those that say nothing. Of a prompt for which
+    the model got more, such as the files that it names, what was typed."""
     dialect = dialect_of(message)
     found: list[Block] = []
+    is_displayed = bool(typed_in(message))
     for part in dialect.parts(message):
-        found += _shown(dialect, part)
+        if not (is_displayed and part.kind == "text" and part.speaker == "other"):
+            found += _shown(dialect, part)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import clew
 from clew.importers.programs.gemini_cli import reader as gemini_cli
 from tests.importers.readers import land, read_file, read_one, who_and_what, write_json, write_lines
-from tests.support.rows import each_named_row
+from tests.support.rows import each_named_row, each_row
 
 HEADER = {
     "sessionId": "s1",
@@ -245,3 +246,74 @@ def test_files_are_found_parents_first(tmp_path: Path) -> None:
     child = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", {**HEADER, "kind": "subagent"})
     write_json(tmp_path / "tmp" / "slug" / "logs.json", [])
     assert gemini_cli.files(tmp_path) == [parent, child]
+
+
+WHOLE = [{"text": "Explain @a.py"}, {"text": "\nContent from @a.py:\n"}, {"text": "SECRET_SAUCE = 1"}]
+TYPED = [{"text": "Explain @a.py"}]
+
+
+def test_what_a_person_typed_is_shown_and_the_model_gets_the_files_too(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    prompt = {**user("m1", WHOLE), "displayContent": TYPED}
+    path = session_file(tmp_path, prompt, gemini("m2", "It sets a name."))
+    store.import_path(path)
+    s = store.get("gemini-cli:s1")
+    assert (s.info.user_turns, s.info.title, s.info.preview) == (1, "Explain @a.py", "Explain @a.py")
+    page = store.export(s.id, "markdown")
+    assert "> Explain @a.py" in page
+    assert "SECRET_SAUCE" not in page
+    assert not store.search("SECRET_SAUCE").hits
+    assert [hit.role for hit in store.search("explain").hits] == ["user"]
+    assert s.context()[0] == {"role": "user", "parts": WHOLE}
+    assert store.export(s.id, "gemini-cli").encode() == path.read_bytes()
+
+
+def test_what_was_typed_and_what_the_model_got_come_back_to_gemini_cli(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    prompt = {**user("m1", WHOLE), "displayContent": TYPED}
+    store.import_path(session_file(tmp_path, prompt, gemini("m2", "It sets a name.")))
+    s = store.get("gemini-cli:s1")
+    s.append({"role": "user", "content": "and b?"})
+    made = [json.loads(line) for line in store.export(s.id, "gemini-cli").splitlines()]
+    assert made[1] == prompt
+
+
+def test_another_agent_gets_the_files_and_the_prompt(store: clew.Store, tmp_path: Path) -> None:
+    prompt = {**user("m1", WHOLE), "displayContent": TYPED}
+    store.import_path(session_file(tmp_path, prompt, gemini("m2", "It sets a name.")))
+    made = [json.loads(line) for line in store.export("gemini-cli:s1", "claude-code").splitlines()]
+    assert [(one["message"]["content"], one.get("isMeta")) for one in made if one["type"] == "user"] == [
+        ("Explain @a.py", None),
+        ([{"type": "text", **part} for part in WHOLE], True),
+    ]
+
+
+@each_row(
+    "shown",
+    [None, [], "", [{"text": " "}], 3, [[]], {"x": 1}, [{"text": 3}], [None]],
+)
+def test_a_display_that_says_nothing_hides_nothing(tmp_path: Path, shown: Any) -> None:
+    path = session_file(tmp_path, {**user("m1", "hi there"), "displayContent": shown})
+    with clew.open("memory:") as store:
+        assert store.import_path(path).ok
+        assert "hi there" in store.export("gemini-cli:s1", "markdown")
+        assert store.get("gemini-cli:s1").context()[0]["parts"] == [{"text": "hi there"}]
+
+
+@each_row(
+    "update",
+    [{"$patch": {"m2": {"content": "x"}}}, {"$push": 1, "id": "m2"}, {"$rewindTo": 3}, {"$set": [1]}],
+)
+def test_an_update_that_is_not_known_is_reported(tmp_path: Path, update: dict[str, Any]) -> None:
+    path = session_file(tmp_path, ONE, FIRST, update, TWO)
+    read, problems = read_file(gemini_cli, path)
+    assert [entry for session in read for entry in session.said()] == [
+        ("user", "one"),
+        ("assistant", "first"),
+        ("user", "two"),
+    ]
+    ((line, reason),) = [(problem.line, problem.reason) for problem in problems]
+    assert line == 4
+    assert next(iter(update)) in reason

@@ -14,6 +14,7 @@ import msgspec
 
 from clew.core.messages.dialects import Edit, Placement, dialect_of, role_of
 from clew.core.messages.dialects.base import is_blank
+from clew.core.messages.dialects.google import DISPLAYED
 from clew.core.messages.text import snippet
 from clew.core.messages.tool_calls import Found, Pairing, is_reasoning_only, pair
 from clew.model import Json, Message
@@ -30,6 +31,13 @@ _SPEAKERS: Final = ("user", "assistant")
 def is_notice(message: Message) -> bool:
     """Whether it is for people only."""
     return message.get(NOTICE) is True and message.get("role") == "system"
+
+
+def as_sent(message: dict[str, Json]) -> dict[str, Json]:
+    """The message without what Gemini CLI shows to its user in its place."""
+    if DISPLAYED not in message or "parts" not in message:
+        return message
+    return {name: value for name, value in message.items() if name != DISPLAYED}
 
 
 def is_misplaced(message: Message) -> bool:
@@ -254,7 +262,8 @@ class _Repair:
         repairs = [note for index in sorted(self.notes) for note in self.notes[index]]
         return Repaired(messages, repairs, origins, left_out)
 
-    def _edited(self, index: int, message: dict[str, Json]) -> dict[str, Json] | None:
+    def _edited(self, index: int, given: dict[str, Json]) -> dict[str, Json] | None:
+        message = as_sent(given)
         edit = self.edits.get(index)
         if not edit:
             return message

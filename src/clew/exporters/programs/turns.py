@@ -25,6 +25,7 @@ from clew.core.messages.dialects.base import (
     parts_of,
     type_of,
 )
+from clew.core.messages.dialects.google import typed_in
 from clew.core.messages.repair import is_notice
 from clew.core.messages.tool_calls import Found, pair
 from clew.exporters.blocks import Media, media_in
@@ -318,10 +319,13 @@ class _Builder:
                 said.append(made)
         if had_result and self._open is not None:
             self._open.was_answered = True
-        if aside:
+        is_displayed = bool(typed_in(message))  # what the model got for a prompt follows it
+        if aside and not is_displayed:
             self._add("user", entry, aside, injected=True)
         if said:
             self._add(speaker, entry, said, injected=injected and speaker == "user")
+        if aside and is_displayed:
+            self._add("user", entry, aside, injected=True)
 
     def _part(
         self,

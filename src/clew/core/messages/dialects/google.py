@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Literal
 
+from msgspec.structs import replace
+
 from clew.core.messages.dialects.base import (
     INTERRUPTED,
     BlockDialect,
@@ -16,6 +18,7 @@ from clew.core.messages.dialects.base import (
     Role,
     WrappedDialect,
     filled,
+    is_blank,
     parts_of,
     thought,
     typed_part,
@@ -65,7 +68,11 @@ class GeminiDialect(BlockDialect):
                     found.append(typed_part(part, at))
             if is_text and not part.get("thought"):
                 found.append(Part("text", at, text))
-        return found
+        typed = typed_in(message)
+        if not typed:
+            return found
+        sent = [replace(part, speaker="other") if part.kind == "text" else part for part in found]
+        return [*(Part("text", 0, text) for text in typed), *sent]
 
     def interrupted(self, message: Message, part: Part) -> Json:
         call = part.call
@@ -120,6 +127,21 @@ def _file(media: dict[str, Json]) -> Json:
         "url": media.get("fileUri", media.get("file_uri")),
     }
     return {"type": "file", "name": media.get("displayName"), "source": source}
+
+
+DISPLAYED: Final = "displayContent"
+"""The key of a message of Gemini CLI that has what its user typed. The parts are what the model got for it,
+with the content of each file that was named."""
+
+
+def typed_in(message: Message) -> list[str]:
+    """What the user typed, if the parts of the message are something else."""
+    if message.get("role") != "user" or not isinstance(message.get("parts"), list):
+        return []
+    parts = message.get(DISPLAYED)
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts_of(message, DISPLAYED)]
+    found = [parts] if isinstance(parts, str) else [text for text in texts if isinstance(text, str)]
+    return found if any(not is_blank(text) for text in found) else []
 
 
 def _is_ours(part: Json) -> bool:

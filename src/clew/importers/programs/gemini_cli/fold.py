@@ -99,10 +99,10 @@ class GeminiFold:
 
     def apply(self, line: Line) -> None:
         record = line.record
-        if "$rewindTo" in record:
+        if isinstance(record.get("$rewindTo"), str):
             self._rewind(text(record["$rewindTo"]))
-        elif "$set" in record:
-            self._describe(mapping(record["$set"]), line.offset)
+        elif isinstance(record.get("$set"), dict):
+            self._describe(record["$set"], line.offset)
         elif "type" in record and text(record.get("id")):
             self._put(_ref(record, record["id"], line.offset, None))
         elif "sessionId" in record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from clew.core.messages.dialects.google import DISPLAYED, typed_in
 from clew.core.messages.repair import NOTICE
 from clew.importers.contract import SourceEntry, SourceUsage
 from clew.importers.reading.values import count, items, mapping, plain_name, text, without
@@ -27,7 +28,9 @@ def entries_of(
     message: dict[str, Json] = {"role": "system" if is_notice else "user", "parts": parts}
     if is_notice:
         message[NOTICE] = True
-    human = None if is_notice or (_is_prompt(parts) and not is_agent) else False
+    elif displayed := _displayed(record):
+        message[DISPLAYED] = displayed
+    human = None if is_notice or (_is_prompt(typed_in(message) or _texts(parts)) and not is_agent) else False
     notes = {"source": without(record, ("content",))}
     return [
         SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes, decoded=True)
@@ -100,9 +103,12 @@ def is_open(record: dict[str, Json]) -> bool:
     return has_calls(record) or not (has_words(record) and mapping(record.get("tokens")))
 
 
-def _is_prompt(parts: list[Json]) -> bool:
-    first = next((part["text"] for part in parts if isinstance(part.get("text"), str)), "")
-    return not first.lstrip().startswith(_NOT_PROMPTS)
+def _texts(parts: list[Json]) -> list[str]:
+    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
+
+
+def _is_prompt(texts: list[str]) -> bool:
+    return not next(iter(texts), "").lstrip().startswith(_NOT_PROMPTS)
 
 
 def _parts(content: Json) -> list[Json]:
@@ -111,6 +117,13 @@ def _parts(content: Json) -> list[Json]:
     if isinstance(content, dict):
         return [content]
     return [part if isinstance(part, dict) else {"text": str(part)} for part in items(content)]
+
+
+def _displayed(record: dict[str, Json]) -> list[Json]:
+    """What the user typed, where the model got something else for it."""
+    shown = record.get(DISPLAYED)
+    parts = [{"text": part} if isinstance(part, str) else part for part in items(shown) or [shown]]
+    return [part for part in parts if isinstance(text(mapping(part).get("text")), str)]
 
 
 def _answer(record: dict[str, Json], made: list[dict[str, Json]]) -> list[Json]:

@@ -342,6 +342,10 @@ class _Walk:
 
 def _session(path: Path, fold: GeminiFold, walk: _Walk, on_problem: OnProblem) -> Iterator[SourceSession]:
     about = fold.about
+    for line in fold.unknown:
+        if names := [name for name in line.record if name.startswith("$")]:
+            reason = f"an update that is not known here, {names[0]!r}: what it changes is not in the session"
+            on_problem(Problem(path=str(path), line=line.number, reason=reason))
     key = text(about.get("sessionId"))
     if key is None:
         on_problem(Problem(path=str(path), line=None, reason="no line tells the id of the session"))
