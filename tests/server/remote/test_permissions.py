@@ -13,7 +13,7 @@ from clew.backends.contract import STORE_WIDE
 from clew.backends.http import calls
 from clew.backends.http.calls.base import Write
 from clew.backends.http.calls.beside import DropEvents, DropRecord, PutRecord
-from clew.backends.http.calls.log import DisownBranch, DropBranch, DropEntries, EraseEntries
+from clew.backends.http.calls.log import AdoptBranch, DisownBranch, DropBranch, DropEntries, EraseEntries
 from clew.backends.http.calls.objects import AddPack, AddTexts, DropObjects, DropPack, SetSearched
 from clew.backends.http.calls.sessions import DropSession, SetDue
 from clew.core.log.lease import decode_lease
@@ -56,6 +56,7 @@ REMOVALS: dict[str, Write] = {
     "session": DropSession(1),
     "branch": DropBranch(2),
     "owner": DisownBranch(2),
+    "new owner": AdoptBranch(2, 1),
     "entries": DropEntries(2, -1),
     "bodies": EraseEntries(2, [0, 1]),
     "events": DropEvents(1, 1),

@@ -94,6 +94,8 @@ class TreeImage(msgspec.Struct, frozen=True):
     labels: dict[str, bytes]
     removed: bool
     """A retention rule took messages away."""
+    is_part: bool = False
+    """One session only, and of the branches of others what it needs: the file of a session."""
 
 
 def read_image(reader: Reader, tree: int, wanted: Collection[int] | None = None) -> TreeImage:

@@ -14,7 +14,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE
 from clew.backends.http.calls.base import Call, Write
 from clew.backends.http.calls.beside import DropRecord, GetRecord, PutRecord, ScanRecords
-from clew.backends.http.calls.log import DisownBranch, DropBranch, DropEntries, EraseEntries
+from clew.backends.http.calls.log import AdoptBranch, DisownBranch, DropBranch, DropEntries, EraseEntries
 from clew.backends.http.calls.objects import (
     AddPack,
     AddTexts,
@@ -45,8 +45,8 @@ from clew.server.problems import Problem
 from clew.server.routing import Scope
 
 REMOVING: Final = (
-    DropSession, DropBranch, DisownBranch, DropEntries, EraseEntries, DropObjects, DropPack, AddTexts,
-    SetSearched,
+    DropSession, DropBranch, AdoptBranch, DisownBranch, DropEntries, EraseEntries, DropObjects, DropPack,
+    AddTexts, SetSearched,
 )  # fmt: skip
 """Calls that remove content. Whoever writes the index can hide messages from it; the server writes it."""
 FILES: Final = (FindObjects, ScanObjects, GetPack, ListPacks, AddPack, DropObjects, DropPack)
