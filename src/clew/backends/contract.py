@@ -428,6 +428,10 @@ class Transaction(Reader, Protocol):
         """Set the owner to 0."""
 
     @abstractmethod
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        """Set the owner of a branch that has none."""
+
+    @abstractmethod
     def drop_branch(self, branch: int) -> None: ...
 
     @abstractmethod

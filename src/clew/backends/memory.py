@@ -491,7 +491,10 @@ class MemoryTransaction(MemoryReader, Transaction):
         return branch
 
     def disown_branch(self, branch: int) -> None:
-        row = msgspec.structs.replace(self._of.branches[branch], owner=0)
+        self.adopt_branch(branch, 0)
+
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        row = msgspec.structs.replace(self._of.branches[branch], owner=owner)
         self._set(self._of.branches, branch, row)
 
     def drop_branch(self, branch: int) -> None:

@@ -39,6 +39,7 @@ from clew.backends.http.calls.beside import (
 from clew.backends.http.calls.log import (
     AddBranch,
     AddEntries,
+    AdoptBranch,
     CountEntries,
     DisownBranch,
     DropBranch,
@@ -317,6 +318,9 @@ class HttpTransaction(TransactionIO, Transaction):
 
     def disown_branch(self, branch: int) -> None:
         self._alter(branch, DisownBranch(branch))
+
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        self._alter(branch, AdoptBranch(branch, owner))
 
     def drop_branch(self, branch: int) -> None:
         self._alter(branch, DropBranch(branch))

@@ -123,13 +123,18 @@ class Replay:
 
     def _branch(self, line: jsonl.BranchLine) -> None:
         self._check_branch(line.row.branch)
-        self.sid = self.sid or line.row.owner
+        if not self._is_of_store:  # there it was adopted, by a session with a log of its own
+            self.sid = self.sid or line.row.owner
         self._execute(PUT_BRANCH, msgspec.structs.astuple(line.row))
         self._execute(ADD_BRANCH_PLACE, (line.row.branch, self._log))
 
     def _disowned(self, line: jsonl.DisownedLine) -> None:
         self._check_branch(line.branch)
         self._tx.disown_branch(line.branch)
+
+    def _adopted(self, line: jsonl.AdoptedLine) -> None:
+        self._check_branch(line.branch)
+        self._tx.adopt_branch(line.branch, line.owner)
 
     def _branch_gone(self, line: jsonl.BranchGoneLine) -> None:
         self._check_branch(line.branch)
@@ -196,6 +201,7 @@ _ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
     jsonl.SessionGoneLine: Replay._session_gone,
     jsonl.BranchLine: Replay._branch,
     jsonl.DisownedLine: Replay._disowned,
+    jsonl.AdoptedLine: Replay._adopted,
     jsonl.BranchGoneLine: Replay._branch_gone,
     jsonl.EntriesGoneLine: Replay._entries_gone,
     jsonl.ErasedLine: Replay._erased,

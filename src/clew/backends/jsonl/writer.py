@@ -264,6 +264,10 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         super().disown_branch(branch)
         self.batch.of_branch(branch).add(jsonl.DisownedLine(branch))
 
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        super().adopt_branch(branch, owner)
+        self.batch.of_branch(branch).add(jsonl.AdoptedLine(branch, owner))
+
     def drop_branch(self, branch: int) -> None:
         super().drop_branch(branch)
         self._has_dropped = True

@@ -255,7 +255,7 @@ TREE_BRANCHES: Final = f"{_BRANCH} WHERE home = $1 AND tree = $2 ORDER BY made, 
 ADD_BRANCH: Final = (
     f"INSERT INTO {{s}}.branches (home, made, {BRANCH}) VALUES ({marks('home, made, ' + BRANCH)})"
 )
-DISOWN_BRANCH: Final = "UPDATE {s}.branches SET owner = 0 WHERE home = $1 AND branch = $2"
+OWN_BRANCH: Final = "UPDATE {s}.branches SET owner = $3 WHERE home = $1 AND branch = $2"
 DROP_BRANCH: Final = "DELETE FROM {s}.branches WHERE home = $1 AND branch = $2"
 
 ENTRY: Final = (

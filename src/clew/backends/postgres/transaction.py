@@ -288,19 +288,22 @@ class PostgresTransaction(TransactionIO, Transaction):
         return branch
 
     def disown_branch(self, branch: int) -> None:
-        self._alter_branch(branch, sql.DISOWN_BRANCH)
+        self._alter_branch(branch, sql.OWN_BRANCH, 0)
+
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        self._alter_branch(branch, sql.OWN_BRANCH, owner)
 
     def drop_branch(self, branch: int) -> None:
         self._alter_branch(branch, sql.DROP_BRANCH)
         self._forget_searched(branch=branch)
 
-    def _alter_branch(self, branch: int, statement: str) -> None:
+    def _alter_branch(self, branch: int, statement: str, *values: int) -> None:
         self.writes += 1
         self._branches.pop(branch, None)
         self._altered.add(branch)
         self._cache.forget_branch(branch)
         self._push()
-        self._waiting.add(statement, home_of(branch), branch)
+        self._waiting.add(statement, home_of(branch), branch, *values)
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
         self.writes += 1

@@ -326,7 +326,7 @@ MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
 COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? AND kind = ?"
 
 ADD_BRANCH: Final = "INSERT INTO branches (uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?)"
-DISOWN_BRANCH: Final = "UPDATE branches SET owner = 0 WHERE branch = ?"
+OWN_BRANCH: Final = "UPDATE branches SET owner = ? WHERE branch = ?"
 DROP_BRANCH: Final = "DELETE FROM branches WHERE branch = ?"
 ADD_ENTRY: Final = f"INSERT INTO entries ({ENTRY}) VALUES ({marks(ENTRY)})"
 DROP_ENTRIES: Final = "DELETE FROM entries WHERE key BETWEEN ? AND ?"

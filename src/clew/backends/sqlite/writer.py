@@ -91,9 +91,15 @@ class SqliteTransaction(SqliteReader, Transaction):
         return number
 
     def disown_branch(self, branch: int) -> None:
+        self._own_branch(branch, 0)
+
+    def adopt_branch(self, branch: int, owner: int) -> None:
+        self._own_branch(branch, owner)
+
+    def _own_branch(self, branch: int, owner: int) -> None:
         self.writes += 1
         self._branches.pop(branch, None)
-        self._execute(sql.DISOWN_BRANCH, (branch,))
+        self._execute(sql.OWN_BRANCH, (owner, branch))
 
     def drop_branch(self, branch: int) -> None:
         self.writes += 1

@@ -98,6 +98,11 @@ class DisownedLine(Line, frozen=True, tag="branch-disowned"):
     branch: int
 
 
+class AdoptedLine(Line, frozen=True, tag="branch-adopted"):
+    branch: int
+    owner: int
+
+
 class BranchGoneLine(Line, frozen=True, tag="branch-gone"):
     branch: int
 
@@ -195,7 +200,7 @@ class NumbersLine(Line, frozen=True, tag="numbers"):
 
 
 AnyLine: TypeAlias = (
-    LogLine | SessionLine | DetailsLine | HeadLine | SessionGoneLine | BranchLine | DisownedLine
+    LogLine | SessionLine | DetailsLine | HeadLine | SessionGoneLine | BranchLine | DisownedLine | AdoptedLine
     | BranchGoneLine | EntryLine | EntriesGoneLine | ErasedLine | EventLine | EventsGoneLine | UsageLine
     | RecordLine | RecordGoneLine | PackLine | ObjectsGoneLine | PackGoneLine | NumbersLine
 )  # fmt: skip

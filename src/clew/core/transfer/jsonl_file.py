@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -29,12 +27,11 @@ from clew.core.conversation.annotations import (
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.moves import Move
-from clew.core.conversation.points import check_branches
-from clew.core.conversation.records import points_of
 from clew.core.disk import open_file
 from clew.core.log import jsonl
 from clew.core.log.keys import shareable_id
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
+from clew.core.transfer.part import needed_branches
 from clew.core.transfer.source import (
     BranchImage,
     Page,
@@ -50,8 +47,6 @@ from clew.core.transfer.untrusted.source import CheckedSource, Ids, check_line, 
 from clew.core.transfer.write import Landing, prepare, transfer
 from clew.core.work_folder import work_folder
 from clew.errors import (
-    BranchMissingError,
-    ConflictError,
     CorruptEntryError,
     CorruptError,
     InvalidError,
@@ -105,7 +100,7 @@ def _excerpt(engine: EngineLike, sid: int) -> Excerpt:
 
 
 def _read(reader: Reader, row: SessionRow) -> Excerpt:
-    branches = tuple(_needed(reader, row))
+    branches = tuple(needed_branches(reader, row))
     image = read_session(reader, row, {branch.number: branch.uid for branch in branches})
     image = msgspec.structs.replace(image, records=_led_to(image.records, branches))
     return Excerpt(image, branches, tuple(_beside(reader, row, image, branches)))
@@ -122,35 +117,6 @@ def _led_to(records: Records, branches: tuple[BranchImage, ...]) -> Records:
         return head.position <= ends.get(head.branch, -1)
 
     return {(kind, name): value for (kind, name), value in records.items() if goes(kind, name)}
-
-
-def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
-    """Its own branches whole, and those of others as far as it continues them or may come back to them.
-    CorruptError: one of them leads to no beginning."""
-    stored = reader.tree_branches(row.tree)
-    rows = {branch.branch: branch for branch in stored}
-    ends: dict[int, int] = {
-        number: reader.last_position(number) for number, branch in rows.items() if branch.owner == row.sid
-    }
-    if row.head.branch and row.head.branch not in rows:
-        raise BranchMissingError(row.head.branch)
-    if row.grows:
-        ends[row.head.branch] = row.head.position
-    numbers = {branch.uid: number for number, branch in rows.items()}
-    places = [(numbers.get(point.branch, 0), point.position) for point in points_of(reader, row.sid)]
-    for number, position in ((row.head.branch, row.head.position), *places):
-        if number in rows and rows[number].owner != row.sid:
-            ends[number] = max(ends.get(number, -1), position)
-    ordered = check_branches(reader, stored, ends)
-    for branch in reversed(ordered):
-        if branch.branch in ends and branch.parent and rows[branch.parent].owner != row.sid:
-            ends[branch.parent] = max(ends.get(branch.parent, -1), branch.fork)
-    for branch in ordered:
-        if branch.branch in ends:
-            parent = rows[branch.parent].uid if branch.parent else ""
-            owner = row.sid if branch.owner == row.sid else 0
-            last = ends[branch.branch]
-            yield BranchImage(branch.branch, branch.uid, owner, parent, branch.fork, last, b"", 0)
 
 
 def _beside(
@@ -276,12 +242,7 @@ def import_file(
         source.target = engine
         state: Literal["new", "grown", "unchanged"] = "unchanged"
         entries = 0
-        try:
-            ready = prepare(source, engine, row.tree, rename=rename)
-        except ConflictError:
-            if not _is_export_of(engine, path, row):
-                raise
-            ready = None
+        ready = prepare(source, engine, row.tree, rename=rename)
         if isinstance(ready, Landing):
             entries = ready.entries
             state = "new" if ready.is_new else "grown"
@@ -291,26 +252,13 @@ def import_file(
     return Imported(ids.get(row.id, row.id), state, entries, row.head.messages, damage)
 
 
-def _is_export_of(engine: Engine, path: str | os.PathLike[str], row: SessionRow) -> bool:
-    """Whether a file is what this store would write of its own session: the file of a fork has less than the
-    tree of the fork, and fits nowhere, but all of it is there."""
-    with engine.read() as reader:
-        there = reader.find_session(row.id)
-    if there is None or there.created != row.created:
-        return False
-    with open_file(Path(path)) as file:
-        file.readline(LONGEST)  # of another version of Clew it may say more, or less
-        ours = islice(export_lines(engine, there.sid), 1, None)
-        return all(line == file.readline(len(line) + 1) for line in ours) and not file.read(1)
-
-
 class FileSource(CheckedSource):
     """The file of a session as a source. It holds no files of checkpoints."""
 
     target: EngineLike | None = None
 
     def image(self, tree: int) -> TreeImage:
-        image = super().image(tree)
+        image = msgspec.structs.replace(super().image(tree), is_part=True)
         if self.target is None:
             return image
         with self.target.read() as reader:

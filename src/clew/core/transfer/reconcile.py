@@ -18,6 +18,7 @@ from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.conversation.points import find
 from clew.core.log.records import decoder
 from clew.core.log.rows import NOWHERE, SessionQuery, SessionRow
+from clew.core.transfer.part import fingerprint_of_part, fingerprint_there
 from clew.core.transfer.source import BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.errors import ConflictError
 
@@ -28,6 +29,8 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     """Kept with each session that was copied."""
 
     fingerprint: str = ""
+    file: str = ""
+    """Of a session that came in a file of its own: the fingerprint of what the file said."""
     staged: bool = False
     """The copy is not over. What is in it is not to be seen yet, and may be thrown away."""
 
@@ -56,18 +59,20 @@ def fit(reader: Reader, image: TreeImage) -> Fit:
         raise _conflict(image.sessions[0], "its branches belong to several trees there")
     sids = {session.row.sid: sid for session, sid in _sessions_there(reader, image, trees)}
     tree = trees.pop() if trees else _tree_of(reader, sids)
-    marks = [_mark(reader, sid) for sid in sids.values()]
+    marks = [mark_of(reader, sid) for sid in sids.values()]
     staged = any(mark is not None and mark.staged for mark in marks)
     check_names(reader, image, sids)
+    if image.is_part:
+        _check_shared(reader, image, sids, branches)
     if not sids:
-        if branches:
+        if branches and not image.is_part:
             raise _conflict(
                 image.sessions[0],
                 "its history is there as another session's; clew copy brings a fork together with its base",
             )
         return Fit("write", tree, sids, branches, staged)
     verdict = _verdict(reader, image, tree, sids, marks[0], staged=staged)
-    if verdict == "write":
+    if verdict == "write" and not image.is_part:
         _check_branches(reader, image, tree, sids, branches)
     return Fit(verdict, tree, sids, branches, staged)
 
@@ -77,8 +82,14 @@ def _verdict(
 ) -> Literal["write", "same", "kept"]:
     if staged:
         return "write"
-    ours = fingerprint(image)
-    theirs = fingerprint(read_image(reader, tree, set(sids.values())))
+    if image.is_part:
+        ours = fingerprint_of_part(image)
+        if mark is not None and mark.file == ours:
+            return "kept"
+        theirs = fingerprint_there(reader, next(iter(sids.values())))
+    else:
+        ours = fingerprint(image)
+        theirs = fingerprint(read_image(reader, tree, set(sids.values())))
     if ours == theirs:
         return "same"
     if mark is None:
@@ -142,7 +153,7 @@ def _tree_of(reader: Reader, sids: dict[int, int]) -> int:
     return next((row.tree for row in rows if row is not None), 0)
 
 
-def _mark(reader: Reader, sid: int) -> Mark | None:
+def mark_of(reader: Reader, sid: int) -> Mark | None:
     value = reader.get_record(sid, "copy", "")
     return None if value is None else _decode_mark(value)
 
@@ -185,6 +196,26 @@ def _check_branches(
         if extra.owner in mine and extra.uid not in known:
             session = next(one for one in image.sessions if sids.get(one.row.sid) == extra.owner)
             raise _conflict(session, "it has gone on there, or was purged in part")
+
+
+def _check_shared(
+    reader: Reader, image: TreeImage, sids: dict[int, int], branches: dict[str, tuple[int, int]]
+) -> None:
+    """What a file says of its own branches and of those of others has to be what is there, as far as both
+    go."""
+    (session,) = image.sessions
+    for branch in image.branches:
+        number, _ = branches.get(branch.uid, (0, NOWHERE))
+        if not number:
+            continue
+        owner = reader.get_branch(number).owner
+        if branch.owner and owner and owner != sids.get(branch.owner):
+            raise _conflict(session, f"branch {branch.uid} is another session's there")
+        if not _begins_alike(reader, number, branch):
+            raise _conflict(session, f"branch {branch.uid} continues something else there")
+        there = reader.get_tip(number, branch.last) if branch.last > NOWHERE else None
+        if there is not None and there.digest != branch.digest:
+            raise _conflict(session, f"branch {branch.uid} has another history there")
 
 
 def _begins_alike(reader: Reader, number: int, branch: BranchImage) -> bool:

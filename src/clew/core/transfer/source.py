@@ -98,6 +98,8 @@ class TreeImage(msgspec.Struct, frozen=True):
     """Of these, by versions of Clew before."""
     removed: bool
     """A retention rule took messages away."""
+    is_part: bool = False
+    """One session only, and of the branches of others what it needs: the file of a session."""
 
 
 def read_image(reader: Reader, tree: int, wanted: Collection[int] | None = None) -> TreeImage:

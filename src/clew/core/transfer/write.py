@@ -25,7 +25,25 @@ from clew.core.conversation.records import places_named
 from clew.core.engine.notices import notice
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, HeadRow, SessionRow, UsageRow
 from clew.core.retention.purge import purge
-from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
+from clew.core.transfer.part import (
+    adopt_branches,
+    base_of,
+    fingerprint_of_part,
+    fingerprint_there,
+    link_forks,
+    longer_branches,
+    put_notes_of_part,
+)
+from clew.core.transfer.reconcile import (
+    Fit,
+    Mark,
+    alias_leads_to,
+    check_names,
+    encode_mark,
+    fit,
+    mark_of,
+    renamed,
+)
 from clew.core.transfer.source import (
     KINDS,
     BranchImage,
@@ -175,6 +193,8 @@ class Landing:
         self._sids = found.sids
         self._branches: dict[str, int] = {}
         self._names = {branch.number: branch.uid for branch in image.branches}
+        self._unchanged: dict[int, Mark] = {}
+        """Relatives that are as they came, and get more entries with this file."""
         self._removed = self._newly_removed()
         self._batches = _batches(self._pages())
         self._first, self._second = next(self._batches, []), next(self._batches, None)
@@ -189,7 +209,7 @@ class Landing:
         """So many entries does the target lack."""
         ends = self._fit.branches
         return sum(
-            branch.last - max(ends.get(branch.uid, (0, NOWHERE))[1], branch.fork)
+            max(branch.last - max(ends.get(branch.uid, (0, NOWHERE))[1], branch.fork), 0)
             for branch in self._image.branches
         )
 
@@ -254,7 +274,8 @@ class Landing:
             yield from self._source.calls(session, call)
         for branch in self._image.branches:
             _, last = self._fit.branches.get(branch.uid, (0, NOWHERE))
-            yield from self._source.entries(branch, max(last, branch.fork) + 1)
+            if last <= branch.last:  # else a relative brought more of it
+                yield from self._source.entries(branch, max(last, branch.fork) + 1)
 
     def _ends(self, reader: Reader, session: SessionImage) -> tuple[int, int]:
         sid = self._fit.sids.get(session.row.sid)
@@ -305,6 +326,21 @@ class Landing:
                 parent = self._branches[branch.parent] if branch.parent else 0
                 owner = self._sids.get(branch.owner, 0)
                 self._branches[branch.uid] = tx.add_branch(branch.uid, self._tree, owner, parent, branch.fork)
+        if self._image.is_part:
+            self._join(tx)
+
+    def _join(self, tx: Transaction) -> None:
+        """The file of a session among what files of its relatives brought."""
+        (sid,) = self._sids.values()
+        adopt_branches(tx, self._image, self._fit, sid)
+        self._unchanged = {}
+        for owner in longer_branches(tx, self._image, self._fit):
+            mark = mark_of(tx, owner)
+            if mark is not None and mark.fingerprint == fingerprint_there(tx, owner):
+                self._unchanged[owner] = mark
+            row = tx.get_session(owner)
+            if row is not None and row.grows:  # its next append must not go where entries will be
+                tx.set_session(msgspec.structs.replace(row, grows=False))
 
     def _add(self, tx: Transaction, session: SessionImage, *, staged: bool) -> int:
         """A session that stays hidden until it is whole."""
@@ -360,6 +396,9 @@ class Landing:
         for session in self._image.sessions:
             self._settle(tx, session)
         self._adopt_files(tx)
+        if self._image.is_part:
+            self._finish_part(tx)
+            return
         put_notes(tx, self._image, self._tree, set(self._sids.values()))
         if self._image.removed:
             tx.put_record(STORE_WIDE, "retention", removed_name(self._tree), b"")
@@ -371,6 +410,19 @@ class Landing:
         mark = encode_mark(Mark(there))
         for sid in self._sids.values():
             tx.put_record(sid, "copy", "", mark)
+
+    def _finish_part(self, tx: Transaction) -> None:
+        """Here it may have more than its file: what relatives brought of it."""
+        (session,), (sid,) = self._image.sessions, self._sids.values()
+        put_notes_of_part(tx, self._image, self._tree)
+        if self._image.removed:
+            tx.put_record(STORE_WIDE, "retention", removed_name(self._tree), b"")
+        told = next((old for old, new in self.ids.items() if new == session.row.id), session.row.id)
+        link_forks(tx, self._tree, sid, told)
+        marks = {sid: Mark(file=fingerprint_of_part(self._image)), **self._unchanged}
+        for number, mark in marks.items():
+            mark = msgspec.structs.replace(mark, fingerprint=fingerprint_there(tx, number), staged=False)
+            tx.put_record(number, "copy", "", encode_mark(mark))
 
     def _adopt_files(self, tx: Transaction) -> None:
         """In the transaction in which the tree is seen: no checkpoint is, before its files are there."""
@@ -385,7 +437,7 @@ class Landing:
         before = tx.get_details(sid)
         tx.set_session(self._row(tx, session, sid))
         notice(tx, sid, self._target.host.now())
-        tx.set_details(sid, self._details(session))
+        tx.set_details(sid, self._details(tx, session))
         for alias in before.aliases:
             if alias not in session.aliases and alias_leads_to(tx, alias, sid):
                 tx.drop_record(STORE_WIDE, "alias", alias)
@@ -419,13 +471,16 @@ class Landing:
                 f"session {session.row.id!r}",
                 "its head is not what its entries say",
             )
-        return msgspec.structs.replace(session.row, sid=sid, tree=self._tree, head=head)
+        grows = session.row.grows and (not self._image.is_part or tx.last_position(number) == head.position)
+        return msgspec.structs.replace(session.row, sid=sid, tree=self._tree, head=head, grows=grows)
 
-    def _details(self, session: SessionImage) -> Details:
+    def _details(self, tx: Transaction, session: SessionImage) -> Details:
         origin = session.details.origin
         if origin is not None:
             # The base may be purged: then its number stands for no session.
             sid, branch = self._sids.get(origin.sid, 0), self._branches.get(origin.uid, 0)
+            if self._image.is_part:
+                sid = base_of(tx, self._tree, origin.session)
             origin = ForkOrigin(sid, origin.session, branch, origin.uid, origin.position)
         return msgspec.structs.replace(session.details, origin=origin)
 

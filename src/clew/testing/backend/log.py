@@ -91,6 +91,18 @@ class LogConformance(Conformance):
             assert reader.find_branch("u") == BranchRow(branch, "u", 11, 0, 0, -1)
             assert reader.get_branch(branch).owner == 0
 
+    def test_a_branch_without_an_owner_is_adopted(self, backend: Backend) -> None:
+        """Nothing else of it changes, and a reader that knew it before sees its owner."""
+        with backend.write() as tx:
+            branch = tx.add_branch("u", 11, 0, 0, -1)
+        with backend.read() as reader:
+            assert reader.get_branch(branch).owner == 0
+        with backend.write() as tx:
+            tx.adopt_branch(branch, 12)
+            assert tx.get_branch(branch) == BranchRow(branch, "u", 11, 12, 0, -1)
+        with backend.read() as reader:
+            assert reader.find_branch("u") == BranchRow(branch, "u", 11, 12, 0, -1)
+
     def test_a_dropped_branch_is_gone(self, backend: Backend) -> None:
         """Also for a reader that knew it before."""
         with backend.write() as tx:

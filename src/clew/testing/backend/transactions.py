@@ -287,6 +287,8 @@ def _change_everything(tx: Transaction, sids: list[int], branches: list[int]) ->
     tx.set_due(base, 99)
     tx.set_due(None, 0)
     tx.disown_branch(branches[0])
+    tx.adopt_branch(branches[0], base)
+    tx.disown_branch(branches[0])
     tx.drop_entries(branches[1], -1)
     tx.drop_branch(branches[1])
     tx.drop_session(fork)

@@ -210,6 +210,14 @@ class DisownBranch(Write):
         on.disown_branch(self.branch)
 
 
+class AdoptBranch(Write):
+    branch: Count
+    owner: Count
+
+    def do(self, on: Transaction) -> None:
+        on.adopt_branch(self.branch, self.owner)
+
+
 class DropBranch(Write):
     branch: Count
 

@@ -182,6 +182,11 @@ def _branch(line: Any) -> None:
     check_number(line.branch, 1, FURTHEST, "branch")
 
 
+def _adopted(line: jsonl.AdoptedLine) -> None:
+    _branch(line)
+    check_number(line.owner, 0, FURTHEST, "owner")
+
+
 def _details(line: jsonl.DetailsLine) -> None:
     _sid(line)
     check_details(line.details)
@@ -226,6 +231,7 @@ _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     jsonl.SessionGoneLine: _sid,
     jsonl.BranchLine: _new_branch,
     jsonl.DisownedLine: _branch,
+    jsonl.AdoptedLine: _adopted,
     jsonl.BranchGoneLine: _branch,
     jsonl.EntryLine: _entry,
     jsonl.EntriesGoneLine: _entries_gone,
