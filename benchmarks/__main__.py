@@ -29,6 +29,7 @@ SCRIPTS = {
     "resuming": "sessions.resuming",
     "events": "sessions.events",
     "sweep": "sessions.sweep",
+    "holds": "sessions.holds",
     "files": "files.snapshots",
     "disk": "files.disk",
     "startup": "sessions.startup",

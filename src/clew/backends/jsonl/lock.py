@@ -27,7 +27,7 @@ AT_WORK: Final = b"!"
 """What the file holds while a writer is at work,"""
 AT_REST: Final = b"."
 """and when it is done."""
-_LONGEST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 0.003
 
 
 class StoreLock:

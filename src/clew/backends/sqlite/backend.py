@@ -477,6 +477,16 @@ class SqliteBackend(Backend):
                 connection.execute(sql.COPY_INTO, (str(to),))
             finally:
                 connection.execute(sql.SORT_IN_MEMORY)
+        self._fold_log()
+
+    def _fold_log(self) -> None:
+        """While all was read at one moment the log could not be used anew, and grew. Who commits next would
+        have to fold all of it into the file: rather this caller, who waits anyway."""
+        connections = self._connections
+        with connections.lock:
+            if connections.writer is not None and not connections.is_closed:
+                with suppress(apsw.Error):  # another process does it, or the next commit
+                    connections.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def waits_for_room(self) -> DiskFullError | None:
         return self._connections.waits_for_room()

@@ -136,6 +136,8 @@ def _refuse_naming(journal: str) -> None:
 T = TypeVar("T")
 
 CHECKPOINT_PAGES: Final = 1000
+LONGEST_PAUSE: Final = 0.003
+"""Seconds between two looks whether others still write, with jitter. Who writes a lot makes a longer gap."""
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
 # Links on the way are refused, too: they were followed when the store was named.
@@ -164,7 +166,7 @@ def patiently(attempt: Callable[[], T], location: str, timeout: float, *, otherw
                 raise StoreBusyError(f"others held {location} for {timeout:g} s: {otherwise}") from exc
             jitter = os.urandom(1)[0] / 255  # `random` takes longer to import than a store to open
             time.sleep(min(left, pause / 2 * (1 + jitter)))
-            pause = min(pause * 1.5, 0.02)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def create_private(path: Path) -> None:

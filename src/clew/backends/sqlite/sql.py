@@ -504,6 +504,8 @@ FORGET_TREE: Final = (
     "DELETE FROM search_sessions WHERE sid IN (SELECT sid FROM sessions WHERE tree ="
     " (SELECT tree FROM branches WHERE branch = ?))"
 )
+# This merges as many pages of the index as it is told, about.
+MERGE_SOME: Final = "INSERT INTO search_words (search_words, rank) VALUES ('merge', ?)"
 # Words that were deleted stay in the index until it is merged; this merges all of it.
 MERGE: Final = "INSERT INTO search_words (search_words) VALUES ('optimize')"
 

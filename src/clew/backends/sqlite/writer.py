@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,12 @@ from clew.backends.sqlite.rows import (
 from clew.core.log.rows import Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 from clew.core.messages.search_text import TextRow
 from clew.errors import CorruptError
+
+FEWEST_MERGED: Final = 64
+"""Pages of the index of words that are merged with each addition to it, however little is added."""
+CHARACTERS_A_PAGE: Final = 1024
+"""So many added characters for one more page. A page of the index takes about 4,000, and is merged about four
+times until it lies where it stays: with less the index would fall behind, and merge a lot at once."""
 
 
 class SqliteTransaction(SqliteReader, Transaction):
@@ -201,6 +208,8 @@ class SqliteTransaction(SqliteReader, Transaction):
         )
         self.connection.executemany(sql.ADD_WORDS, words)
         self.connection.executemany(sql.SET_UPTO, upto.items())
+        characters = sum(len(row.said) + len(row.tool) for row in rows)
+        self._execute(sql.MERGE_SOME, (FEWEST_MERGED + characters // CHARACTERS_A_PAGE,))
 
     def _places(self, rows: Sequence[TextRow]) -> list[tuple[int, TextRow]]:
         """A place for each, in order: FTS5 takes words in the order of rowids fastest."""

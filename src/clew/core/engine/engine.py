@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.core.engine.commit import BackgroundWriter, Committer, Pending
@@ -34,6 +35,12 @@ H = TypeVar("H")
 S = TypeVar("S", bound=Service)
 
 
+TURN: Final = 0.025
+"""Seconds that long work writes without a pause."""
+GAP: Final = 0.005
+"""Seconds of such a pause: longer than others pause between two looks whether they can write."""
+
+
 class EngineLike(Protocol):
     """What the operations of a store need: an `Engine`, or a `TransactionScope` that stands for one.
 
@@ -58,6 +65,9 @@ class EngineLike(Protocol):
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation, or make it part of the transaction."""
+
+    def run_in_turn(self, work: Callable[[Transaction], T]) -> T:
+        """As `run`, for one transaction of many: others, of whatever process, write in between."""
 
     def read(self) -> AbstractContextManager[Reader]: ...
 
@@ -96,6 +106,8 @@ class Engine:
         """The last operation that `post` took, until somebody has waited for it."""
         self._staying: set[int] = set()
         """The threads in which a function of the caller runs while the storage is read from."""
+        self._gave_way = 0.0
+        """When long work last let others write."""
         self.transacting: set[int] = set()
         """The threads in which a function of the caller runs as part of a transaction."""
         self.generation = 0
@@ -122,6 +134,13 @@ class Engine:
                 " and for the session of a run transact(…, run=run)"
             )
         return self.committer.run(work)
+
+    def run_in_turn(self, work: Callable[[Transaction], T]) -> T:
+        result = self.run(work)
+        if time.monotonic() - self._gave_way > TURN:
+            time.sleep(GAP)
+            self._gave_way = time.monotonic()
+        return result
 
     def read(self) -> AbstractContextManager[Reader]:
         return self.backend.read()

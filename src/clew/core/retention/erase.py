@@ -28,8 +28,8 @@ from clew.core.retention.rules import DAY, LOOK_AGAIN, is_kept, micros
 from clew.core.runs.access import is_held
 from clew.model import Retention
 
-AT_ONCE: Final = 2000
-"""Entries that one transaction takes away."""
+AT_ONCE: Final = 500
+"""Entries that one transaction takes away: others write in between."""
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -152,6 +152,8 @@ def _expired_at(reader: Reader, row: SessionRow) -> int | None:
 # only if the session is still as it was then; else it is left for the next sweep.
 
 BATCH: Final = 200
+AT_ONCE: Final = 50
+"""Sessions of a batch that are changed in one transaction: others write in between."""
 FEW: Final = 20
 """Sessions of a tree that is looked at again for each batch in which one of them is."""
 BY: Final = "clew sweep"
@@ -263,7 +265,7 @@ class Sweep:
     # -- sessions
 
     def _settle(self, found: Sequence[Found]) -> None:
-        """Do what was decided: all but the purges in one transaction."""
+        """Do what was decided: a few sessions in each transaction, and each purge in one of its own."""
         for one in found:
             if one.verdict.steps:
                 self._looked_at.forget(one.row.tree)
@@ -273,7 +275,8 @@ class Sweep:
             for one in (*others, *purges):
                 self._pretend(one)
             return
-        self._settle_together(others)
+        for first in range(0, len(others), AT_ONCE):
+            self._settle_together(others[first : first + AT_ONCE])
         for one in purges:
             self._settle_together([one])
 
@@ -281,11 +284,11 @@ class Sweep:
         if not found:
             return
         try:
-            actions = self._engine.run(partial(self._apply_all, found=found))
+            actions = self._engine.run_in_turn(partial(self._apply_all, found=found))
         except CorruptError as error:
             if len(found) == 1:
                 postponed = msgspec.structs.replace(found[0], verdict=self._leave_alone(found[0].row, error))
-                actions = self._engine.run(partial(self._apply_all, found=[postponed]))
+                actions = self._engine.run_in_turn(partial(self._apply_all, found=[postponed]))
             else:
                 for one in found:
                     self._settle_together([one])
@@ -394,7 +397,7 @@ class Sweep:
         trees = _by_tree(one.row for one in found)
         dues = {tree: self._remove_from(tree, members) for tree, members in trees.items()}
         if self._lease is not None and found and not self._once:
-            self._engine.run(partial(self._set_dues, found=found, dues=dues))
+            self._engine.run_in_turn(partial(self._set_dues, found=found, dues=dues))
 
     def _remove_from(self, tree: int, members: Sequence[SessionRow]) -> int:
         """Remove what may go of a tree, unless that was done since these sessions of it are as they are; when
@@ -428,12 +431,12 @@ class Sweep:
                 note_removals(tx, [_removal(plan, count)], self._now)
             return count
 
-        total, count = 0, self._engine.run(some)
+        total, count = 0, self._engine.run_in_turn(some)
         while count:
             total += count
             if count < erase.AT_ONCE:
                 break
-            count = self._engine.run(some)
+            count = self._engine.run_in_turn(some)
         if total:
             self._note([_removal(plan, total)])
         return count is not None

@@ -14,9 +14,10 @@ from clew.core.log.rows import MESSAGE, SessionRow
 from clew.core.messages.search_text import TextRow
 from clew.errors import CorruptEntryError, CorruptError, StoreBusyError, UnreadableEntryError
 
-ENTRIES: Final = 1000
-SIZE: Final = 1 << 20
-"""So many entries, or characters of them, go into one transaction: others write in between."""
+ENTRIES: Final = 500
+SIZE: Final = 1 << 17
+"""So many entries, or characters of them, go into one transaction: others write in between. To find the words
+of this many characters takes up to 40 ms, if many are in camel case or not in Latin letters."""
 TRIES: Final = 20
 
 Tell = Callable[[int, int], object]

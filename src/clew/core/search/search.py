@@ -551,7 +551,7 @@ def _caught_up(engine: EngineLike, tell: Tell | None) -> bool:
     if engine.is_reading:
         return False
     try:
-        catch_up(engine.read, engine.run, tell)
+        catch_up(engine.read, engine.run_in_turn, tell)
     except (ReadOnlyError, DiskFullError):
         return False
     return True

@@ -34,8 +34,13 @@ if TYPE_CHECKING:
 
 PAGE: Final = 5000
 PACKS_AT_ONCE: Final = 32
-OBJECTS_AT_ONCE: Final = 5000
-BYTES_AT_ONCE: Final = 4 * 1024 * 1024
+SNAPSHOTS_AT_ONCE: Final = 500
+OBJECTS_AT_ONCE: Final = 500
+BYTES_AT_ONCE: Final = 1024 * 1024
+"""The most that one transaction drops or writes: others write in between. What SQLite drops it overwrites,
+and so writes it to its log."""
+ROW: Final = 512
+"""Bytes that an object counts for beside its content: its row, and its place in the index."""
 RENEW_EVERY: Final = snapshots.CLAIM_TTL // 4
 
 Member = tuple[bytes, int, int]
@@ -133,9 +138,9 @@ class _Collection:
         if self._lease is None:
             return len(ids), set(ids)
         count = 0
-        for first in range(0, max(len(ids), 1), OBJECTS_AT_ONCE):
-            some = ids[first : first + OBJECTS_AT_ONCE]
-            count += self._engine.run(partial(self._drop_snapshots, ids=some, now=now))
+        for first in range(0, max(len(ids), 1), SNAPSHOTS_AT_ONCE):
+            some = ids[first : first + SNAPSHOTS_AT_ONCE]
+            count += self._engine.run_in_turn(partial(self._drop_snapshots, ids=some, now=now))
         return count, set()
 
     def _drop_snapshots(self, tx: Transaction, *, ids: Sequence[str], now: int) -> int:
@@ -168,7 +173,9 @@ class _Collection:
     def _plan(self) -> Iterator[list[int]]:
         """Packs to deal with, as many as are good for one transaction."""
         # The packs first: one that a snapshot adds now is not known here, and so is left alone.
-        sizes = {info.pack: info.size for info in self._all_packs()}
+        packs = list(self._all_packs())
+        sizes = {info.pack: info.size for info in packs}
+        weights = {info.pack: info.stored + ROW * info.objects for info in packs}
         live: dict[int, int] = {}
         for name, place in self._all_objects():
             if name in self._reach.names:
@@ -184,9 +191,11 @@ class _Collection:
             for name, place in self._all_objects():
                 if place.pack in sparse and name in self._reach.names:
                     self._members[place.pack].append((name, place.offset, place.size))
-        yield from _batched(empty, {}, PACKS_AT_ONCE)
+        yield from _batched(empty, weights, BYTES_AT_ONCE)
         yield from _batched(holed, {pack: len(self._dead[pack]) for pack in holed}, OBJECTS_AT_ONCE)
-        yield from _batched(sorted(sparse), live, BYTES_AT_ONCE)
+        yield from _batched(
+            sorted(sparse), {pack: weights[pack] + live[pack] for pack in sparse}, BYTES_AT_ONCE
+        )
 
     def _all_packs(self) -> Iterator[PackInfo]:
         after = 0
@@ -213,7 +222,7 @@ class _Collection:
 
     def _sweep(self, packs: Sequence[int]) -> None:
         task = self._task(packs)
-        while self._lease is not None and not self._engine.run(partial(self._apply, task=task)):
+        while self._lease is not None and not self._engine.run_in_turn(partial(self._apply, task=task)):
             self._mark()
             task = self._task(packs)
         self._objects += task.objects
@@ -281,7 +290,7 @@ class _Collection:
         if not repacking.is_due:
             return saved
         for parcel in repacking.parcels(self._all_objects, self._trees[::-1]):
-            if self._lease is not None and not self._engine.run(partial(self._move, parcel=parcel)):
+            if self._lease is not None and not self._engine.run_in_turn(partial(self._move, parcel=parcel)):
                 break
             saved += sum(stored[pack] for pack in parcel.emptied)
             saved -= sum(len(blob) for _, blob, _, _ in parcel.packs)
@@ -321,13 +330,13 @@ def _packed(objects: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes
 
 
 def _batched(packs: Sequence[int], weights: Mapping[int, int], most: int) -> Iterator[list[int]]:
-    """Rows of packs that together weigh no more than `most`, or are one."""
+    """Up to PACKS_AT_ONCE packs that together weigh no more than `most`, or one pack."""
     batch, weight = list[int](), 0
     for pack in packs:
-        if batch and weight + weights.get(pack, 1) > most:
+        if batch and (weight + weights[pack] > most or len(batch) >= PACKS_AT_ONCE):
             yield batch
             batch, weight = [], 0
         batch.append(pack)
-        weight += weights.get(pack, 1)
+        weight += weights[pack]
     if batch:
         yield batch

@@ -34,7 +34,8 @@ WORTH: Final = 16
 """A larger pack is packed again for versions that have at least this part of its size."""
 LEVEL: Final = 9
 DIRECTORIES_AT_ONCE: Final = 256
-PACKS_AT_ONCE: Final = 8
+PACKS_AT_ONCE: Final = 2
+"""Packs that one transaction makes: others write in between."""
 
 Member = tuple[bytes, int, int]
 """An object in its pack: (name, offset, size)."""

@@ -87,7 +87,7 @@ class Door:
         """Make everything findable: here, where the texts are. Clients never do it."""
         from clew.core.search.index import catch_up
 
-        catch_up(self._engine.read, self._engine.run)
+        catch_up(self._engine.read, self._engine.run_in_turn)
 
     def search(self, query: PageQuery) -> SearchPage:
         """A page of hits: all that a search takes, where the store is."""
