@@ -422,9 +422,10 @@ class Session:
         return self._write(marks.set_summary, draft, self._scope.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
-        """Put fields beside an entry, never into it; None takes a field away.
+        """Put fields beside an entry, never into it, for this session; None takes a field away.
 
-        Entries are found again by their `label`: `s.entries(label="…")`.
+        A fork takes along what its base has put there by then; later changes do not cross. Entries are found
+        again by their `label`: `s.entries(label="…")`.
         """
         from clew.core.conversation import annotations
 
@@ -617,9 +618,10 @@ class Session:
     ) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
 
-        The checkpoints and the variables are copied: they are its own from now on. Title, workspace, tags,
-        metadata, model and expiry are those of this session; the star (the tag `starred`) is not inherited,
-        and neither are aliases, events, usage and the list of undos. It starts pending, with its own runs.
+        Checkpoints, variables and annotations are copied: they are its own from now on. Title, workspace,
+        tags, metadata, model and expiry are those of this session; the star (the tag `starred`) is not
+        inherited, and neither are aliases, events, usage and the list of undos. It starts pending, with its
+        own runs.
 
         Args:
             id: What it is called; default: `<this id>#fork-<n>`.

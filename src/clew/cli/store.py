@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import click
 
 import clew
+from clew.backends.contract import STORE_WIDE
 from clew.backends.registry import parse
 from clew.cli.app import Refused, Settings
 from clew.cli.names import branch_names, entry_name, find_entry, short_ids
@@ -88,25 +89,30 @@ def reached(heads: Iterable[clew.Head], tree: clew.Tree) -> dict[str, int]:
 
 
 def entries_of_tree(store: clew.Store, tree: clew.Tree) -> Iterator[clew.Entry]:
-    """Every entry of the tree, each once, branch by branch; a damaged one is left out."""
+    """Every entry of the tree, each once, branch by branch; a damaged one is left out. Beside them is what
+    came with them, and not what sessions noted."""
     for branch in tree.branches:
-        yield from _run(store, branch.id, branch.first, branch.last)
+        yield from _run(store, None, branch.id, branch.first, branch.last)
 
 
 def path_entries(
-    store: clew.Store, tree: clew.Tree, place: clew.Head, first: int, last: int
+    store: clew.Store, session: clew.Session, tree: clew.Tree, place: clew.Head, first: int, last: int
 ) -> list[clew.Entry]:
-    """The entries between two positions of the path to any place of the tree, be it left behind or not."""
+    """The entries between two positions of the path to any place of the tree of a session, be it left behind
+    or not, with what the session noted beside them."""
     return [
         entry
         for branch, begin, end in path_to(tree, place)
         if begin <= last and end >= first
-        for entry in _run(store, branch, max(first, begin), min(last, end))
+        for entry in _run(store, session, branch, max(first, begin), min(last, end))
     ]
 
 
-def _run(store: clew.Store, branch: str, first: int, last: int) -> Iterator[clew.Entry]:
-    for page in branch_pages(store._engine.read, branch, first, last):
+def _run(
+    store: clew.Store, session: clew.Session | None, branch: str, first: int, last: int
+) -> Iterator[clew.Entry]:
+    sid = STORE_WIDE if session is None else session._sid
+    for page in branch_pages(store._engine.read, branch, first, last, sid):
         yield from page
 
 

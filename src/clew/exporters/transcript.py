@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from clew.backends.contract import STORE_WIDE
 from clew.core.conversation.points import Point
 from clew.core.log import jsonl as lines
 from clew.core.log.ids import entry_id
@@ -267,6 +268,7 @@ class Transcript:
         """Look at all branches, and keep of each what is needed to speak of it."""
         rows: dict[int, BranchShape] = {}
         uids: dict[int, str] = {0: ""}
+        came: dict[str, dict[str, Json]] = {}
         for line in self._lines():
             if isinstance(line, lines.BranchLine):
                 row = line.row
@@ -279,7 +281,12 @@ class Transcript:
                     self._spoken.setdefault(uids[line.branch], []).append((line.position, words))
             elif isinstance(line, lines.RecordLine) and line.type == "annotation":
                 uid, _, position = line.name.rpartition(".")
-                self._annotations[entry_id(uid, int(position))] = _notes(line)
+                id = entry_id(uid, int(position))
+                if line.sid != STORE_WIDE:  # what the session noted stands for what came with the entry
+                    self._annotations[id] = _notes(line)
+                else:
+                    came[id] = _notes(line)
+        self._annotations = came | self._annotations
         return outline(list(rows.values()), (info.head.branch, info.head.position))
 
     def _words(self, uid: str, line: lines.EntryLine) -> str:

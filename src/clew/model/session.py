@@ -119,6 +119,7 @@ class Entry(msgspec.Struct, frozen=True):
     replaced: bool = False
     """Lone surrogates were replaced by U+FFFD when the message was stored."""
     annotations: Mapping[str, Json] = NO_ANNOTATIONS
+    """What the session put beside it, else what came with it from another program."""
     epoch: int = 0
     """Of the lease under which it was written; 0: without one."""
     injected: bool = False

@@ -32,7 +32,7 @@ def check_store(store: Store) -> None:
         entries = [
             entry for tree in {row.tree for row in (*found, *trash)} for entry in _check_tree(reader, tree)
         ]
-        _check_beside(reader)
+        _check_beside(reader, [*found, *trash])
     for row in found:
         check_info(store.get(row.id))
     messages = [entry for entry in entries if entry.kind == MESSAGE]
@@ -87,27 +87,44 @@ def _check_tree(reader: Reader, tree: int) -> list[EntryRow]:
     return entries
 
 
-def _check_beside(reader: Reader) -> None:
+def _check_beside(reader: Reader, sessions: list[SessionRow]) -> None:
     """What is kept beside the store leads to what exists: nothing of a purged session is left (P18)."""
     labels: dict[str, set[str]] = {}
     notes: dict[str, list[Json]] = {}
     for name, value in reader.scan_records(STORE_WIDE, "annotation"):
-        uid, _, position = name.rpartition(".")
-        branch = reader.find_branch(uid)
-        assert branch is not None, f"{name} is annotated and does not exist"
-        entry = reader.get_entry(branch.branch, int(position))
-        assert entry is not None, f"{name} is annotated and not there"
-        label, note = (decode_json(value).get(field) for field in ("label", "note"))
-        if isinstance(note, str) and note:
-            notes[name] = [entry.time, branch.branch, note]
+        tree, label, note = _annotated(reader, name, value)
+        if note is not None:
+            notes[name] = note
         if label is not None:
-            labels.setdefault(f"{branch.tree}:{label}", set()).add(name)
+            labels.setdefault(f"{tree}:{label}", set()).add(name)
     assert labels == {name: set(decode_json(v)) for name, v in reader.scan_records(STORE_WIDE, "label")}
+    for row in sessions:
+        own: set[str] = set()
+        for name, value in reader.scan_records(row.sid, "annotation"):
+            tree, label, note = _annotated(reader, name, value)
+            assert tree == row.tree, f"{row.id!r} noted something at {name}, which is of another tree"
+            if note is not None:
+                notes[f"{row.sid}@{name}"] = note
+            if label is not None:
+                own.add(f"{label}:{name}")
+        assert own == {name for name, _ in reader.scan_records(row.sid, "label")}
     assert notes == {name: decode_json(value) for name, value in reader.scan_records(STORE_WIDE, "note")}
     for alias, sid in reader.scan_records(STORE_WIDE, "alias"):
         holder = reader.get_session(int(sid))
         assert holder is not None, f"the alias {alias!r} leads nowhere"
         assert alias in reader.get_details(holder.sid).aliases
+
+
+def _annotated(reader: Reader, name: str, value: bytes) -> tuple[int, str | None, list[Json] | None]:
+    """The tree of an entry that has an annotation, with its label and what is kept of its note."""
+    uid, _, position = name.rpartition(".")
+    branch = reader.find_branch(uid)
+    assert branch is not None, f"{name} is annotated and does not exist"
+    entry = reader.get_entry(branch.branch, int(position))
+    assert entry is not None, f"{name} is annotated and not there"
+    label, note = (decode_json(value).get(field) for field in ("label", "note"))
+    is_note = isinstance(note, str) and bool(note)
+    return branch.tree, label, [entry.time, branch.branch, note] if is_note else None
 
 
 def _rebuilt(tip: HeadRow, branch: int, rows: list[EntryRow]) -> Iterator[HeadRow]:

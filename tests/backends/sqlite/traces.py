@@ -51,6 +51,8 @@ def fill(store: clew.Store, words: Words, *, rounds: int = 6, others: int = 6) -
         for session in sessions:
             session.append(message(words.some(words.size())))
         _speak(secret, words, turn)
+        for session in sessions:  # notes of all sessions lie together
+            session.annotate(session.head, note=words.some(words.size()))
         for session in sessions[::3]:
             session.set_var(f"v{turn}", words.some(200))
             session.checkpoint(f"c{turn}")
@@ -64,7 +66,7 @@ def _speak(secret: clew.Session, words: Words, turn: int) -> None:
         secret.append(message(words.marker(20_000)))  # compressed
         secret.append(message(words.marker() * 2000), message(words.marker(40_000)))  # so are these
     secret.set_var(words.marker(), {"value": words.marker(300)})
-    secret.annotate(secret.head, label=words.marker(), note=words.marker(100))
+    secret.annotate(secret.head, label=words.marker(), note=words.marker(words.size()))
     secret.checkpoint(words.marker(), state={"state": words.marker()})
     secret.add_alias(words.marker())
 

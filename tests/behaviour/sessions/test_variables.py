@@ -104,16 +104,25 @@ class TestVariables:
 
         assert [entry.kind for entry in s.entries(label="cut")] == ["compaction"]
 
-    def test_an_annotation_is_seen_by_all_who_share_the_entry(self, s: Session) -> None:
-        """It belongs to the entry: base and fork see it, also when it is off the path and back again."""
+    def test_an_annotation_is_of_the_session_and_the_entry(self, s: Session) -> None:
+        """Base and fork have each their own, also when the entry is off the path and back again."""
         (a, b) = s.append(user("a"), user("b"))
         fork = s.fork()
         s.annotate(a, label="shared")
         fork.annotate(b, label="shared")
+        s.annotate(b, label="shared")
         s.rewind(0)
-        assert (_labelled(s, "shared"), _labelled(fork, "shared")) == (["a"], ["a", "b"])
+        assert (_labelled(s, "shared"), _labelled(fork, "shared")) == (["a"], ["b"])
         s.undo()
         assert _labelled(s, "shared") == ["a", "b"]
+
+    def test_a_label_is_not_one_that_begins_alike(self, s: Session) -> None:
+        """Whatever is in it: a colon, a dot, letters of any script."""
+        labels = ["a", "a:b", "a:b:c", "a.1", "ä", ":", "a:", "\U0010ffff", "a\U0010ffff:"]
+        for label in labels:
+            s.annotate(*s.append(user(label)), label=label)
+
+        assert [_labelled(s, label) for label in labels] == [[label] for label in labels]
 
     def test_labels_of_other_sessions_are_others(self, store: Store, s: Session) -> None:
         """The same label in a session of another tree finds its own entries only."""

@@ -247,7 +247,7 @@ class TestAll:
         first = session.append({"role": "user", "content": TEXT})[0]
         session.append_nowait({"role": "assistant", "content": TEXT})
         store.flush()
-        session.annotate(first, note=TEXT)
+        session.annotate(first, note=TEXT, label=GITHUB)
         session.set_summary(TEXT)
         session.compact([{"role": "user", "content": TEXT}])
         session.compact(TEXT)

@@ -270,11 +270,12 @@ class TestSearchNotes:
             ((name, value),) = tx.scan_records(STORE_WIDE, "note")
             tx.drop_record(STORE_WIDE, "note", name)
             tx.put_record(STORE_WIDE, "note", name[:-1] + "1", value)
+        place = name.partition("@")[2]
 
         first, second = store.verify().details
 
         missed = "a search does not find its note; set the note again, or copy the store"
-        assert first.text == f"the annotation {name!r}: {missed}"
+        assert first.text == f"the annotation {place!r} of session 's': {missed}"
         assert second.text == f"the note {name[:-1] + '1'!r}: its entry does not bear it"
         with clew.open("memory:") as other:
             clew.copy(store, other)

@@ -54,6 +54,20 @@ def test_a_scan_finds_what_a_rewind_left_and_what_forks_share_once(cli: Clew) ->
     assert len([row for row in rows if "github-token" in row]) == 1
 
 
+def test_a_scan_finds_what_each_session_noted_at_an_entry_that_they_share(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        s = store.session("login")
+        (entry,) = s.append({"role": "user", "content": "hi"})
+        fork = s.fork("other")
+        s.annotate(entry, note=TEXT)
+        fork.annotate(entry, label=GITHUB)
+        name = f"{s.head.branch[-4:]}.0"
+    rows = [line.split("\t") for line in cli("secrets", "scan", code=1).out.splitlines()]
+    assert ["login", name, "github-token", "1", "annotations.note"] in rows
+    assert ["other", name, "github-token", "1", "annotations.label"] in rows
+    assert len(rows) == 3
+
+
 def test_the_name_of_a_field_cannot_send_anything_to_the_terminal(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("s").append({"role": "user", "content": {"\x1b[31m\nfake": GITHUB}})

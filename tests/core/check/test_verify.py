@@ -303,8 +303,8 @@ def test_a_lost_branch_is_told_by_those_who_need_it(filled: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["annotation", "label", "snapshot", "restore"])
 def test_a_record_of_the_store_that_can_not_be_read_is_named(filled: Path, kind: str) -> None:
-    one = "SELECT name FROM records WHERE kind = ?1 AND name > '' ORDER BY name LIMIT 1"
-    change(filled, f"UPDATE records SET value = x'c1c1' WHERE kind = ?1 AND name = ({one})", kind)
+    one = "SELECT sid, name FROM records WHERE kind = ?1 AND name > '' ORDER BY sid, name LIMIT 1"
+    change(filled, f"UPDATE records SET value = x'c1c1' WHERE kind = ?1 AND (sid, name) = ({one})", kind)
 
     problems = verify(filled, full=False).details
     assert problems[0].kind in ("record", "snapshot")
@@ -335,11 +335,17 @@ def test_a_lost_move_is_a_problem(filled: Path) -> None:
 def test_an_alias_or_label_that_leads_nowhere_is_named(filled: Path) -> None:
     with clew.open(filled) as store:
         store._engine.run(lambda tx: tx.put_record(STORE_WIDE, "alias", "ghost", b"999"))
-        store._engine.run(lambda tx: tx.drop_record(STORE_WIDE, "label", "1:good"))
+        sid = store.get("chat")._sid
+        with store._engine.read() as reader:
+            ((name, _),) = reader.scan_records(sid, "label", "good:", "good:~")
+        store._engine.run(lambda tx: tx.drop_record(sid, "label", name))
+        store._engine.run(lambda tx: tx.put_record(sid, "label", f"ghost{name}", b""))
         problems = store.verify(full=False).problems
-    assert len(problems) == 2
-    assert "'ghost'" in problems[0]
-    assert "'good'" in problems[1]
+    assert len(problems) == 3
+    told = "\n".join(problems)
+    assert "the alias 'ghost'" in told
+    assert "the label 'good' does not lead to it" in told
+    assert f"the label 'ghost{name}'" in told
 
 
 def test_a_snapshot_that_a_checkpoint_or_a_move_names_and_that_is_gone_is_named(filled: Path) -> None:

@@ -107,12 +107,26 @@ def test_a_note_of_the_user_changes_no_line(store: clew.Store, login: Path) -> N
     assert store.export(session.id, "claude-code").encode() == before
 
 
-def test_where_an_annotation_of_the_file_was_changed_the_line_is_made_anew(
+def test_where_what_came_beside_an_entry_was_changed_here_the_line_is_as_it_came(
     store: clew.Store, login: Path
 ) -> None:
+    before = login.read_bytes()
     session = store.get(bring(store, login))
     noted = next(entry for entry in session.entries() if "toolUseResult" in entry.annotations)
     session.annotate(noted, toolUseResult="something else")
+    assert store.export(session.id, "claude-code").encode() == before
+
+
+def test_where_an_annotation_of_the_file_was_changed_in_an_older_store_the_line_is_made_anew(
+    store: clew.Store, login: Path
+) -> None:
+    """There the change took the place of what came."""
+    session = store.get(bring(store, login))
+    noted = next(entry for entry in session.entries() if "toolUseResult" in entry.annotations)
+    uid, _, position = noted.id.rpartition(".")
+    changed = msgspec.json.encode({**noted.annotations, "toolUseResult": "something else"})
+    name = f"{uid}.{int(position):010d}"
+    store._engine.run(lambda tx: tx.put_record(0, "annotation", name, changed))
     records = [msgspec.json.decode(line) for line in store.export(session.id, "claude-code").splitlines()]
     said = [record for record in records if record["type"] in ("user", "assistant")]
     assert len(said) >= len([one for one in session.entries() if one.kind == "message"])

@@ -115,6 +115,20 @@ def test_a_bound_token_hears_of_its_sessions_only(server: Running) -> None:
     assert told.data["session"] == "mine"
 
 
+def test_s19_a_stream_tells_a_bound_token_no_note_of_a_session_of_others(server: Running) -> None:
+    base = server.store.create("base")
+    (shared,) = base.append({"role": "user", "content": "x"})
+    base.annotate(shared, note="before the fork")
+    fork = base.fork("mine")
+    fork.update(tags=["t"])
+    base.annotate(shared, note="secret of the base", label="secret")
+    _, token = add_token(server.store, "bound", tags=["t"])
+    with open_stream(server, "/sessions/mine/live?after=start", token) as stream:
+        assert stream.next("entry").data["annotations"] == {"note": "before the fork"}
+    with open_stream(server, "/sessions/base/live?after=start", TOKEN) as stream:
+        assert stream.next("entry").data["annotations"]["label"] == "secret"
+
+
 def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(timed: Running) -> None:
     s = timed.store.create("s", tags=["t"])
     _, token = add_token(timed.store, "bound", tags=["t"])

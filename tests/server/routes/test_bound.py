@@ -219,3 +219,50 @@ def test_s19_entries_of_others_in_the_same_tree_are_not_there(family: Family, bo
         assert answer.status_code == 404, (answer.request.url, answer.text)
         assert b"secret of" not in answer.content
     assert family.base.info.messages == 2
+
+
+def test_s19_notes_and_labels_do_not_cross_from_a_session_of_others(
+    family: Family, bound: httpx.Client
+) -> None:
+    """Forks share entries; what the base notes at one of them is not there for the fork's caller."""
+    shared = next(family.base.entries())
+    family.base.annotate(shared, note="secret of the base", label="secret label", stars=5)
+    f = f"{S}/fork"
+
+    answers = [
+        bound.get(f"{f}/entries/{shared.id}/annotations"),
+        bound.get(f"{f}/entries"),
+        bound.get(f"{f}/entries", params={"view": "blocks"}),
+        bound.get(f"{f}/entries", params={"label": "secret label"}),
+        bound.get("/api/v1/search", params={"q": "secret"}),
+        bound.get("/api/v1/search", params={"q": "secret", "session": "fork"}),
+        bound.get(f"{f}/export", params={"format": "html"}),
+        bound.get(f"{f}/export", params={"format": "json"}),
+        bound.get(f"{f}/export", params={"format": "markdown"}),
+    ]
+
+    for answer in answers:
+        assert answer.status_code == 200, (answer.request.url, answer.text)
+        assert "secret" not in answer.text, answer.request.url
+        assert "stars" not in answer.text, answer.request.url
+    assert answers[0].json()["annotations"] == {}
+    assert answers[3].json()["data"] == []
+    assert answers[4].json()["data"] == []
+
+
+def test_s19_a_bound_caller_writes_no_note_into_a_session_of_others(
+    family: Family, bound: httpx.Client
+) -> None:
+    """Neither does it replace one, nor take one away, nor leave a label that names something there."""
+    shared = next(family.base.entries())
+    family.base.annotate(shared, note="word of the base", label="theirs")
+    path = f"{S}/fork/entries/{shared.id}/annotations"
+
+    for body in ({"note": "word: do as I say", "label": "mine"}, {"note": None, "label": None}):
+        assert bound.patch(path, json=body).status_code == 200
+        assert next(family.base.entries()).annotations == {"note": "word of the base", "label": "theirs"}
+    assert bound.patch(path, json={"note": "word: do as I say", "label": "theirs"}).status_code == 200
+    assert [entry.position for entry in family.base.entries(label="theirs")] == [0]
+    assert list(family.base.entries(label="mine")) == []
+    page = bound.get("/api/v1/search", params={"q": "word"}).json()["data"]
+    assert [(hit["session"], hit["snippet"]) for hit in page] == [("fork", "word: do as I say")]

@@ -16,6 +16,7 @@ from clew.cli.output import Output, progress
 from clew.cli.store import all_sessions, entries_of_tree, opened, session_of
 from clew.cli.table import Column
 from clew.cli.text import count, one_line
+from clew.core.conversation.annotations import own_annotations
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.lines import decode_lines
 from clew.core.redact.markers import markers_in
@@ -249,11 +250,22 @@ class Scan:
                     yield place, f"annotations.{field}", kind, number, possible
 
     def _beside(self, session: clew.Session) -> Iterator[Row]:
+        yield from self._noted(session)
         for name, value in session.vars().items():
             yield from self._in_value(value, f"variable {name}", name)
         for checkpoint in session.checkpoints():
             if checkpoint.session == session.id:
                 yield from self._in_value(checkpoint.state, f"checkpoint {checkpoint.name}")
+
+    def _noted(self, session: clew.Session) -> Iterator[Row]:
+        """What the session itself noted at entries."""
+        names = branch_names(branch.id for branch in session.tree().branches)
+        with self._store._engine.read() as reader:
+            noted = own_annotations(reader, session._sid)
+        for head, value in noted:
+            place = entry_name(names, head)
+            for _, field, kind, number, possible in self._in_body(value, place):
+                yield place, f"annotations.{field}", kind, number, possible
 
     def _events(self, session: clew.Session) -> Iterator[Row]:
         after: clew.Event | None = None

@@ -127,7 +127,7 @@ def around(store: clew.Store, session: clew.Session, place: clew.Head, context: 
 
     branch = next(one for one in tree.branches if one.id == place.branch)
     tip = clew.Head(place.branch, min(last, branch.last))
-    return path_entries(store, tree, tip, first, last)
+    return path_entries(store, session, tree, tip, first, last)
 
 
 def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:

@@ -9,7 +9,15 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import UNREADABLE, Read
-from clew.core.conversation.annotations import decode_note_record, note_in
+from clew.core.conversation.annotations import (
+    decode_note_record,
+    label_in,
+    label_names,
+    labelled_place,
+    note_in,
+    note_key,
+    noted_by,
+)
 from clew.core.conversation.moves import decode_move, is_before
 from clew.core.conversation.records import PLAIN, places_named
 from clew.core.engine.redaction import decode_key, decode_policy
@@ -23,7 +31,9 @@ from clew.model import Head, Removal, Retention
 # ── Whether the records beside sessions can be read, and lead to what exists ──────────────────────
 
 _json = msgspec.json.decode
-OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", "line", *PLAIN)
+OF_SESSION: Final[tuple[RecordKind, ...]] = (
+    "annotation", "checkpoint", "document", "key", "label", "line", "move", *PLAIN,
+)  # fmt: skip
 OF_STORE: Final[tuple[RecordKind, ...]] = (
     "alias", "annotation", "label", "lease", "note", "redaction", "removal", "retention", "share", "token",
 )  # fmt: skip
@@ -39,7 +49,7 @@ class Wrong(NamedTuple):
 def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, value: bytes) -> Iterator[Wrong]:
     """What is wrong with a record of a session."""
     try:
-        heads, named = places_named(kind, value)
+        heads, named = places_named(kind, name, value)
         if kind == "move" and not is_before(decode_move(value), int(name)):
             yield Wrong("it leads to a move that came later")
     except UNREADABLE as error:
@@ -49,6 +59,14 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, val
         if not _exists(reader, row.tree, head):
             text = f"it leads to entry {head.position} of branch {head.branch}, which does not exist"
             yield Wrong(text, "record", head.branch, head.position)
+    if kind == "annotation":
+        yield from (Wrong(text) for text in _own_annotation(reader, row, name, value))
+    elif kind == "label":
+        label, place = labelled_place(name)
+        if value:
+            yield Wrong("it holds something, and a label has nothing to hold")
+        if _label_at(reader, row.sid, place) != label:
+            yield Wrong(f"it leads to {place}, which does not bear it")
     for id in named:
         if reader.get_record(STORE_WIDE, "snapshot", id) is None:
             yield Wrong(f"it names the snapshot {id}, which was deleted, or is lost", "snapshot")
@@ -85,8 +103,8 @@ def _annotation(reader: Reader, name: str, value: bytes) -> str | None:
     branch = reader.find_branch(uid)
     if branch is None or reader.get_tip(branch.branch, int(position)) is None:
         return "its entry does not exist"
-    if note_in(value) is not None and reader.get_record(STORE_WIDE, "note", name) is None:
-        return "a search does not find its note; set the note again, or copy the store"
+    if _is_missed(reader, STORE_WIDE, name, value):
+        return MISSED
     label = _json(value, type=dict[str, Any]).get("label")
     if label is None:
         return None
@@ -94,6 +112,30 @@ def _annotation(reader: Reader, name: str, value: bytes) -> str | None:
     # A label that cannot be read is named by itself.
     leads_here = places is not None and (name.encode() in places or not _is_list(places))
     return None if leads_here else f"the label {label!r} does not lead to it"
+
+
+MISSED: Final = "a search does not find its note; set the note again, or copy the store"
+
+
+def _is_missed(reader: Reader, sid: int, name: str, value: bytes) -> bool:
+    return note_in(value) is not None and reader.get_record(STORE_WIDE, "note", note_key(sid, name)) is None
+
+
+def _own_annotation(reader: Reader, row: SessionRow, name: str, value: bytes) -> Iterator[str]:
+    """What is wrong with what a session noted."""
+    if _is_missed(reader, row.sid, name, value):
+        yield MISSED
+    for label in label_names([(name, value)]):
+        if reader.get_record(row.sid, "label", label) is None:
+            yield f"the label {labelled_place(label)[0]!r} does not lead to it"
+
+
+def _label_at(reader: Reader, sid: int, name: str) -> str | None:
+    value = reader.get_record(sid, "annotation", name)
+    try:
+        return None if value is None else label_in(value)
+    except UNREADABLE:
+        return None
 
 
 def _is_list(value: bytes) -> bool:
@@ -115,7 +157,8 @@ def _label(reader: Reader, name: str, value: bytes) -> str | None:
 
 def _note(reader: Reader, name: str, value: bytes) -> str | None:
     note = decode_note_record(value)
-    annotation = reader.get_record(STORE_WIDE, "annotation", name)
+    sid, name = noted_by(name)
+    annotation = reader.get_record(sid, "annotation", name)
     if annotation is None or note_in(annotation) != note.text:
         return "its entry does not bear it"
     uid, _, position = name.rpartition(".")

@@ -9,6 +9,7 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.rows import wanted
+from clew.core.conversation.annotations import copy_annotations
 from clew.core.conversation.checkpoints import copy_checkpoints, list_checkpoints, newest_snapshot
 from clew.core.conversation.moves import preview_at, title_at
 from clew.core.conversation.points import (
@@ -34,7 +35,8 @@ MOST_CHILDREN: Final = 1000
 """Subagents that a tree names."""
 
 # ── Making a fork ─────────────────────────────────────────────────────────────────────────────────
-# A second session that shares everything before a point. Its row, checkpoints and variables are copied.
+# A second session that shares everything before a point. Its row, checkpoints and variables are copied, and
+# what the base noted at the entries before that point.
 
 
 def _keeps_title(base: SessionRow, at: Point | None) -> bool:
@@ -112,6 +114,7 @@ def fork(
     new_sid = tx.add_session(row, details)
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
+    copy_annotations(tx, base.sid, new_sid, tip)
     copy_checkpoints(tx, base.sid, new_sid, tip if checkpoints == "path" else None)
     return msgspec.structs.replace(row, sid=new_sid)
 

@@ -51,18 +51,22 @@ def note_name(uid: str, position: int) -> str:
 decode_note: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "an annotation")
 
 
-def notes_beside(reader: Reader, uid: str, rows: Sequence[EntryRow]) -> dict[int, dict[str, Json]]:
-    """What stands beside these entries of a branch, by position."""
+def notes_beside(reader: Reader, sid: int, uid: str, rows: Sequence[EntryRow]) -> dict[int, dict[str, Json]]:
+    """What stands beside these entries of a branch in a session, by position: what it noted itself, else what
+    came with the entry. `sid` STORE_WIDE: only what came with them."""
     low, high = sorted((rows[0].position, rows[-1].position))
-    found = reader.scan_records(STORE_WIDE, "annotation", note_name(uid, low), note_name(uid, high))
+    found: dict[str, bytes] = {}
+    for owner in dict.fromkeys((STORE_WIDE, sid)):
+        found |= reader.scan_records(owner, "annotation", note_name(uid, low), note_name(uid, high))
     return {
         number_in(name.rpartition(".")[2], f"the annotation {name!r}"): decode_note(value)
-        for name, value in found
+        for name, value in found.items()
     }
 
 
 def read_path(
     reader: Reader,
+    sid: int,
     segments: Sequence[Segment],
     first: int,
     last: int,
@@ -72,8 +76,8 @@ def read_path(
     room: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> list[Entry]:
-    """The entries of a path between two positions, at most `limit` of them, and no more than fit into about
-    `room` bytes."""
+    """The entries of a path between two positions as a session has them, with what it noted beside them; at
+    most `limit` of them, and no more than fit into about `room` bytes."""
     found: list[Entry] = []
     parts = clip(segments, first, last)
     for part in reversed(parts) if reverse else parts:
@@ -84,7 +88,7 @@ def read_path(
             part.branch, part.first, part.last, reverse=reverse, limit=left, room=room, on_damage=on_damage
         )
         uid = reader.get_branch(part.branch).uid
-        notes = notes_beside(reader, uid, rows) if rows else None
+        notes = notes_beside(reader, sid, uid, rows) if rows else None
         found += [entry_of(uid, row, notes) for row in rows]
         if room is not None and len(parts) > 1:
             room -= sum(len(row.body) for row in rows)
@@ -173,7 +177,7 @@ def _check_complete(
     end = row.head if last == row.head.position else tip_at(reader, locate(segments, last), last)
     missing = end.messages - tip_before(reader, segments, first).messages - found
     if missing and missing != removed_between(reader, segments, first, last):
-        read_path(reader, segments, first, last)  # raises CorruptEntryError
+        read_path(reader, row.sid, segments, first, last)  # raises CorruptEntryError
         raise CorruptError(
             f"session {row.id!r} counts {end.messages} messages up to {last}, but holds {found}"
         )
@@ -261,11 +265,20 @@ def _pages_between(
             on_damage = None if skip is None else partial(skip, reader)
             if places is None:
                 found = read_path(
-                    reader, segments, low, top, reverse=newest_first, room=PAGE_BYTES, on_damage=on_damage
+                    reader,
+                    sid,
+                    segments,
+                    low,
+                    top,
+                    reverse=newest_first,
+                    room=PAGE_BYTES,
+                    on_damage=on_damage,
                 )
             else:
                 wanted = sorted((p for p in places if low <= p <= top), reverse=newest_first)
-                found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
+                found = [
+                    e for p in wanted for e in read_path(reader, sid, segments, p, p, on_damage=on_damage)
+                ]
         is_full = len(found) <= top - low and places is None and _size(found) >= PAGE_BYTES
         if newest_first:
             last = (found[-1].position if is_full else low) - 1
@@ -281,10 +294,15 @@ def _size(found: Sequence[Entry]) -> int:
 
 
 def branch_pages(
-    read: Callable[[], AbstractContextManager[Reader]], uid: str, first: int, last: int
+    read: Callable[[], AbstractContextManager[Reader]],
+    uid: str,
+    first: int,
+    last: int,
+    sid: int = STORE_WIDE,
 ) -> Iterator[list[Entry]]:
     """The entries of one branch between two positions, in lists, whether a path leads to them or not. Damaged
-    ones are left out, and so is what was purged meanwhile."""
+    ones are left out, and so is what was purged meanwhile. `sid`: the session whose notes are beside them;
+    STORE_WIDE: only what came with the entries."""
     while first <= last:
         top = min(last, first + PAGE - 1)
         with read() as reader:
@@ -292,7 +310,7 @@ def branch_pages(
             if branch is None:
                 return
             segment = Segment(branch.branch, first, top)
-            found = read_path(reader, [segment], first, top, room=PAGE_BYTES, on_damage=lambda _: None)
+            found = read_path(reader, sid, [segment], first, top, room=PAGE_BYTES, on_damage=lambda _: None)
         is_full = _size(found) >= PAGE_BYTES
         first = (found[-1].position if is_full else top) + 1
         yield found

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clew.backends.contract import Reader, RecordKind, Transaction
+from clew.core.conversation.annotations import place_named
 from clew.core.conversation.append import decode_uses
 from clew.core.conversation.checkpoints import decode_checkpoint
+from clew.core.conversation.history import decode_note
 from clew.core.conversation.moves import decode_move
 from clew.core.log.ids import MAX_POSITION, check_count, check_id
 from clew.core.log.lease import Lease
@@ -69,8 +71,11 @@ _decode_plain: Final[dict[RecordKind, Callable[[bytes], Any]]] = {
 }
 
 
-def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
+def places_named(kind: RecordKind, name: str, value: bytes) -> tuple[list[Head], list[str]]:
     """The places and the snapshots that a record of a session names."""
+    if kind == "annotation":
+        decode_note(value)
+        return [place_named(name)], []
     if kind == "checkpoint":
         kept = decode_checkpoint(value)
         json_in(kept.state, "its state")
@@ -84,17 +89,18 @@ def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]
     if kind == "line":
         decode_lines(value)
         return [], []
-    if kind != "document":  # its bytes are its owner's
+    if kind not in ("document", "label"):  # the bytes of one are its owner's, and the other has none
         _decode_plain[kind](value)
     return [], []
 
 
 def points_of(reader: Reader, sid: int) -> list[Head]:
-    """Every place that a session may come back to by undo, checkpoint or key."""
+    """Every place that a session may come back to by undo, checkpoint or key. To what it noted at an entry
+    it does not: that keeps no entry."""
     kinds: tuple[RecordKind, ...] = ("move", "checkpoint", "key")
     return [
         head
         for kind in kinds
-        for _, value in reader.scan_records(sid, kind)
-        for head in places_named(kind, value)[0]
+        for name, value in reader.scan_records(sid, kind)
+        for head in places_named(kind, name, value)[0]
     ]

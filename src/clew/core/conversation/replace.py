@@ -61,7 +61,7 @@ def _in_common(reader: Reader, row: SessionRow, drafts: Sequence[Draft]) -> tupl
     last, kept = NOWHERE, list[Entry]()
     for low in range(0, row.head.position + 1, PAGE):
         high = min(low + PAGE - 1, row.head.position)
-        for entry in read_path(reader, segments, low, high, on_damage=_stop):
+        for entry in read_path(reader, row.sid, segments, low, high, on_damage=_stop):
             if entry.position != last + 1 or not _fits(entry, drafts, len(kept)):
                 return _tip(reader, segments, last), kept
             last = entry.position

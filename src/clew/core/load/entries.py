@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 from blake3 import blake3
 
-from clew.backends.contract import Reader, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.annotations import put_annotation
 from clew.core.conversation.append import new_branch
 from clew.core.conversation.history import note_name
@@ -483,7 +483,7 @@ class Placing:
             if item.note is not None:
                 name = note_name(self._uid(branch), tip.position)
                 place = TextPlace(row.time, branch, row.position)
-                put_annotation(self._tx, name, item.note, place=place)
+                put_annotation(self._tx, STORE_WIDE, name, item.note, place=place)
         self._tips[branch] = self.last = tip
         names = [item.name for item in items]
         start = packed(branch, first)

@@ -8,7 +8,12 @@ from typing import Final
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.conversation.annotations import drop_annotations
+from clew.core.conversation.annotations import (
+    drop_annotation,
+    drop_annotations,
+    drop_notes,
+    place_named,
+)
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.points import find, find_deleted, subagents_of
 from clew.core.conversation.records import points_of
@@ -118,6 +123,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     _remove(tx, row.sid, tx.get_details(row.sid).aliases, row.id)
     if not others:
         tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
+    _drop_annotations_of(tx, others, branches, needed)
     for branch in branches.values():
         _cut(tx, row, branch, needed)
 
@@ -131,6 +137,21 @@ def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, 
         tx.drop_branch(branch.branch)
     elif branch.owner == row.sid:
         tx.disown_branch(branch.branch)
+
+
+def _drop_annotations_of(
+    tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow], needed: dict[int, int]
+) -> None:
+    """Remove what the others noted at entries that none of them needs."""
+    ends = {branch.uid: needed.get(branch.branch, branch.fork) for branch in branches.values()}
+    for other in others:
+        for name, value in tx.scan_records(other.sid, "annotation"):
+            try:
+                head = place_named(name)
+            except CorruptError:
+                continue
+            if head.position > ends.get(head.branch, head.position):
+                drop_annotation(tx, other.sid, name, value)
 
 
 def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
@@ -153,6 +174,7 @@ def _remove(tx: Transaction, sid: int, aliases: Iterable[str], id: str | None) -
     _forget_sources(tx, sid, id)
     tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
     forget(tx, sid)
+    drop_notes(tx, sid)
     tx.drop_session(sid)
 
 
@@ -236,6 +258,7 @@ def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
             tx.drop_entries(branch, NOWHERE)
             tx.drop_branch(branch)
         return
+    _drop_annotations_of(tx, others, branches, needed)
     for branch in own:
         if branch not in branches:
             tx.disown_branch(branch)

@@ -24,21 +24,23 @@ class Match(NamedTuple):
 
     place: TextPlace
     by_text: bool
-    note: Note | None
-    """The note beside it, if that matches."""
+    notes: tuple[Note, ...]
+    """The notes beside it that match: what came with it, and what sessions noted."""
 
 
 def matches(reader: Reader, find_texts: FindTexts, query: TextQuery) -> Iterator[Match]:
     """Each entry once. `query.limit` is the size of the first page of texts. Neither the role nor the time
     of an entry with a note is compared here."""
-    notes = {note.place: note for note in _notes(reader, query)}
+    notes: dict[TextPlace, list[Note]] = {}
+    for note in _notes(reader, query):
+        notes.setdefault(note.place, []).append(note)
     places = heapq.merge(
         ((place, True) for place in _texts(find_texts, query)),
         ((place, False) for place in sorted(notes, reverse=True)),
         reverse=True,
     )
     for place, ways in groupby(places, key=itemgetter(0)):
-        yield Match(place, any(is_text for _, is_text in ways), notes.get(place))
+        yield Match(place, any(is_text for _, is_text in ways), tuple(notes.get(place, ())))
 
 
 def _notes(reader: Reader, query: TextQuery) -> Iterator[Note]:

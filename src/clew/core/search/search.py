@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from clew.backends.contract import Reader
+from clew.backends.contract import STORE_WIDE, Reader
 from clew.backends.rows import TAG, facets_of
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.annotations import Note
@@ -116,20 +116,29 @@ class Sightings:
         self._paths: dict[int, list[Segment]] = {}
         self._trees: dict[int, list[SessionRow]] = {}
 
-    def sight(self, place: TextPlace) -> Sight | None:
-        """A session on whose path it is: its own first, then the oldest; else the one that was rewound past
-        it. None: only those in the trash can show it, or such as are not asked for."""
+    def sights(self, place: TextPlace) -> Iterator[Sight]:
+        """The sessions on whose paths it is: its own first, then the oldest; then its own if it was rewound
+        past it. Not those in the trash, nor such as are not asked for."""
         try:
             branch = self._reader.get_branch(place.branch)
         except (KeyError, CorruptError):
-            return None  # purged meanwhile, or damaged
+            return  # purged meanwhile, or damaged
         owner = self._session(branch.owner)
-        if owner is not None and self._is_on_path(owner, place):
-            return Sight(owner, True)
+        is_on_path = owner is not None and self._is_on_path(owner, place)
+        if owner is not None and is_on_path:
+            yield Sight(owner, True)
         for other in self._relatives(branch.tree):
             if other.sid != branch.owner and self._is_on_path(other, place):
-                return Sight(other, True)
-        return None if owner is None else Sight(owner, False)
+                yield Sight(other, True)
+        if owner is not None and not is_on_path:
+            yield Sight(owner, False)
+
+    def noting(self, place: TextPlace, sids: Iterable[int]) -> Iterator[Sight]:
+        """Of these sessions, which noted something there, those that may be shown, wherever they stand."""
+        for sid in sids:
+            row = self._session(sid)
+            if row is not None and row.tree == self._reader.get_branch(place.branch).tree:
+                yield Sight(row, self._is_on_path(row, place))
 
     def head_of(self, place: TextPlace) -> Head:
         return Head(self._reader.get_branch(place.branch).uid, place.position)
@@ -206,20 +215,18 @@ _NO_TEXT: Final = Searched(ROLES.index("other"), "", "")
 class Found(msgspec.Struct, frozen=True):
     """An entry that matches, and who can show it."""
 
-    match: Match
+    place: TextPlace
     sight: Sight
     text: Searched
+    by_text: bool
+    noted: str | None
+    """The note beside it in this session, if that matches."""
     score: float = 0.0
-
-    @property
-    def place(self) -> TextPlace:
-        return self.match.place
 
     @property
     def note(self) -> str | None:
         """What of it is shown, if that is not its text."""
-        note = self.match.note
-        return None if note is None or self.match.by_text else note.text
+        return None if self.by_text else self.noted
 
 
 class Search:
@@ -347,9 +354,9 @@ class Search:
 
     def _score(self, found: Found) -> float:
         """A note counts for itself: that it stands beside a long message makes it no worse."""
-        query, text, note = self._request.query, found.text, found.match.note
+        query, text, note = self._request.query, found.text, found.noted
         points = score(query, text.said, text.tool if self._request.tools else "")
-        return points if note is None else round(points + score(query, note.text), 6)
+        return points if note is None else round(points + score(query, note), 6)
 
     def _before(self) -> TextPlace | None:
         cursor = self._request.cursor
@@ -380,8 +387,9 @@ class Search:
             return None
         if request.until is not None and place.time >= request.until:
             return None
-        sight = self._sightings.sight(place)
-        if sight is None:
+        sights = self._sightings.sights(place)
+        first = next(sights, None)
+        if first is None and not match.notes:
             return None
         try:
             row = self._reader.get_entry(place.branch, place.position)
@@ -395,9 +403,24 @@ class Search:
             return None
         if request.role is not None and text.role != request.role:
             return None
-        if match.note is not None and not self._is_beside(match.note, row.time):
-            match = match._replace(note=None)
-        return Found(match, sight, text) if match.by_text or match.note else None
+        notes = {note.sid: note for note in match.notes if self._is_beside(note, row.time)}
+        if match.by_text and first is not None:
+            return Found(place, first, text, True, self._note_of(first, notes))
+        ordinary = () if first is None else (first, *sights)
+        for sight in (*ordinary, *self._sightings.noting(place, notes)) if notes else ():
+            note = self._note_of(sight, notes)
+            if note is not None:
+                return Found(place, sight, text, False, note)
+        return None
+
+    def _note_of(self, sight: Sight, notes: Mapping[int, Note]) -> str | None:
+        """The note that matches beside an entry in a session: its own, else what came with the entry, unless
+        the session changed that."""
+        note = notes.get(sight.session.sid)
+        if note is None and (came := notes.get(STORE_WIDE)) is not None:
+            is_changed = self._reader.get_record(sight.session.sid, "annotation", came.name) is not None
+            note = None if is_changed else came
+        return None if note is None else note.text
 
     def _is_beside(self, note: Note, time: int) -> bool:
         """Whether the record of a note leads to its own entry, of this time."""

@@ -17,7 +17,14 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import ChangedError
-from clew.core.conversation.annotations import NoteRecord, decode_label, note_in
+from clew.core.conversation.annotations import (
+    NoteRecord,
+    decode_label,
+    label_names,
+    note_in,
+    note_key,
+    place_named,
+)
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.moves import Move
@@ -97,7 +104,21 @@ def _excerpt(engine: EngineLike, sid: int) -> Excerpt:
 def _read(reader: Reader, row: SessionRow) -> Excerpt:
     branches = tuple(_needed(reader, row))
     image = read_session(reader, row, {branch.number: branch.uid for branch in branches})
+    image = msgspec.structs.replace(image, records=_led_to(image.records, branches))
     return Excerpt(image, branches, tuple(_beside(reader, row, image, branches)))
+
+
+def _led_to(records: Records, branches: tuple[BranchImage, ...]) -> Records:
+    """The records without what was noted at entries of others that do not go along."""
+    ends = {branch.uid: branch.last for branch in branches}
+
+    def goes(kind: RecordKind, name: str) -> bool:
+        if kind != "annotation":
+            return True
+        head = place_named(name)
+        return head.position <= ends.get(head.branch, -1)
+
+    return {(kind, name): value for (kind, name), value in records.items() if goes(kind, name)}
 
 
 def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
@@ -132,7 +153,7 @@ def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
 def _beside(
     reader: Reader, row: SessionRow, image: SessionImage, branches: tuple[BranchImage, ...]
 ) -> Iterator[tuple[RecordKind, str, bytes]]:
-    """What the store keeps of a session: its aliases, and notes and labels of its entries."""
+    """What the store keeps of a session: its aliases, and what came with its entries."""
     for alias in sorted(image.aliases):
         yield "alias", alias, str(SELF).encode()
     notes: dict[str, bytes] = {}
@@ -158,7 +179,13 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
     yield jsonl.LogLine(jsonl.FORMAT, SELF, session.row.id)
     yield jsonl.SessionLine(_row(session, numbers))
     yield jsonl.DetailsLine(SELF, _details(session.details, numbers))
-    notes = {name: note_in(value) for kind, name, value in excerpt.beside if kind == "annotation"}
+    came = [(name, value) for kind, name, value in excerpt.beside if kind == "annotation"]
+    own = [(name, value) for (kind, name), value in session.records.items() if kind == "annotation"]
+    notes: dict[str, list[tuple[str, str]]] = {}
+    for sid, beside in ((STORE_WIDE, came), (SELF, own)):
+        for name, value in beside:
+            if (note := note_in(value)) is not None:
+                notes.setdefault(name, []).append((note_key(sid, name), note))
     records: list[tuple[str, NoteRecord]] = []
     for branch in excerpt.branches:
         number, parent = numbers[branch.uid], numbers.get(branch.parent, 0)
@@ -167,11 +194,12 @@ def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
         for page in source.entries(branch, branch.fork + 1):
             for entry in page.entries:
                 yield jsonl.entry_line(number, entry)
-                name = note_name(branch.uid, entry.position)
-                if (note := notes.get(name)) is not None:
-                    records.append((name, NoteRecord(entry.time, number, note)))
+                for key, note in notes.get(note_name(branch.uid, entry.position), ()):
+                    records.append((key, NoteRecord(entry.time, number, note)))
     for (kind, name), value in sorted(session.records.items()):
         yield jsonl.record_line(SELF, kind, name, value)
+    for name in sorted(label_names(own)):
+        yield jsonl.record_line(SELF, "label", name, b"")
     for page in source.events(session, session.events[0] - 1):
         for event in page.events:
             yield jsonl.event_line(SELF, event)

@@ -72,7 +72,7 @@ class RecordSalvage:
             for name, value in self.scan(row.sid, kind, row.id):
                 try:
                     check_record(kind, name, value)
-                    heads, _ = places_named(kind, value)
+                    heads, _ = places_named(kind, name, value)
                     missing = next((head for head in heads if not _is_there(head, ends)), None)
                     if kind == "move" and not is_before(_json(value, type=Move), int(name)):
                         raise CorruptError("it leads to a move that came later")

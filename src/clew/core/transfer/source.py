@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 # An image holds no entries, events or calls, only where they end: those are read in pages.
 
 KINDS: Final[tuple[RecordKind, ...]] = (
-    "checkpoint", "document", "key", "line", "move", "run", "status", "var",
+    "annotation", "checkpoint", "document", "key", "line", "move", "run", "status", "var",
 )  # fmt: skip
-"""Records of a session that go with it. A lease does not: no worker works on a copy."""
+"""Records of a session that go with it. A lease does not: no worker works on a copy. Labels are made of the
+annotations."""
 BY: Final = "clew copy"
 
 Records = dict[tuple[RecordKind, str], bytes]
@@ -91,7 +92,9 @@ class TreeImage(msgspec.Struct, frozen=True):
     branches: tuple[BranchImage, ...]
     """Each behind the one that it continues, else oldest first."""
     notes: dict[str, bytes]
+    """What came with entries. What a session noted is among its records."""
     labels: dict[str, bytes]
+    """Of these, by versions of Clew before."""
     removed: bool
     """A retention rule took messages away."""
 
@@ -145,7 +148,7 @@ def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> Se
     for kind in KINDS:
         for name, value in scan(reader, row.sid, kind):
             try:
-                places_named(kind, value)
+                places_named(kind, name, value)
             except CorruptError as error:
                 raise CorruptSessionError(row.id, str(error)) from error
             records[kind, name] = value

@@ -138,9 +138,9 @@ def _named_by(image: TreeImage) -> set[str]:
     return {
         id
         for session in image.sessions
-        for (kind, _), value in session.records.items()
+        for (kind, name), value in session.records.items()
         if kind in ("checkpoint", "move")
-        for id in places_named(kind, value)[1]
+        for id in places_named(kind, name, value)[1]
     }
 
 
@@ -393,10 +393,18 @@ class Landing:
             tx.put_record(STORE_WIDE, "alias", alias, str(sid).encode())
         there = {(kind, name): value for kind in KINDS for name, value in tx.scan_records(sid, kind)}
         for (kind, name), value in session.records.items():
-            if there.pop((kind, name), None) != value:
+            known = there.pop((kind, name), None)
+            if known == value:
+                continue
+            if kind == "annotation":
+                put_annotation(tx, sid, name, value, before=known)
+            else:
                 tx.put_record(sid, kind, name, value)
-        for kind, name in there:
-            tx.drop_record(sid, kind, name)
+        for (kind, name), value in there.items():
+            if kind == "annotation":
+                drop_annotation(tx, sid, name, value)
+            else:
+                tx.drop_record(sid, kind, name)
         oldest = session.events[0]
         if tx.event_bounds(sid)[0] < oldest:
             tx.drop_events(sid, oldest - 1)
@@ -436,7 +444,7 @@ def _batches(pages: Iterator[Page]) -> Iterator[list[Page]]:
         yield batch
 
 
-# -- annotations and labels of a tree
+# -- what came with the entries of a tree
 
 
 def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int]) -> None:
@@ -445,9 +453,9 @@ def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int
     for name, value in image.notes.items():
         before = there.notes.get(name)
         if before != value:
-            put_annotation(tx, name, value, before=before)
+            put_annotation(tx, STORE_WIDE, name, value, before=before)
     for name in there.notes.keys() - image.notes.keys():
-        drop_annotation(tx, name)
+        drop_annotation(tx, STORE_WIDE, name, there.notes[name])
     for label in {*image.labels, *there.labels}:
         _put_label(tx, image, tree, label)
 

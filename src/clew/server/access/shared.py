@@ -159,7 +159,7 @@ class SharedSession(Session):
             raise EntryNotFoundError(self.id, id)
         with self._look() as (reader, row):
             segments = path_of(reader, row.head)
-            return self._shown(read_path(reader, segments, place.position, place.position)[0])
+            return self._shown(read_path(reader, row.sid, segments, place.position, place.position)[0])
 
     @property
     def info(self) -> SessionInfo:
@@ -168,7 +168,8 @@ class SharedSession(Session):
         fixed: dict[str, Any] = {}
         if self._shared_at is not None:
             with self._look() as (reader, row):
-                last = read_path(reader, path_of(reader, row.head), row.head.position, row.head.position)
+                path, position = path_of(reader, row.head), row.head.position
+                last = read_path(reader, row.sid, path, position, position)
             ended = last[-1].time if last else info.created_at
             info = msgspec.structs.replace(info, preview="")
             fixed = {"status": "completed", "updated_at": ended}

@@ -219,7 +219,7 @@ class Feed:
         damage: list[CorruptEntryError] = []
         found: list[Entry] = []
         if first <= top:
-            found = read_path(reader, [part], first, top, room=PAGE_BYTES, on_damage=damage.append)
+            found = read_path(reader, self.sid, [part], first, top, room=PAGE_BYTES, on_damage=damage.append)
         is_full = sum(len(entry.raw) for entry in found) >= PAGE_BYTES
         last = found[-1].position if is_full else max(top, todo.common)
         told = [(entry.position, self._entry(entry)) for entry in found]

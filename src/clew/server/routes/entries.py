@@ -319,7 +319,10 @@ def check_batch(call: Call, count: int, most: int | None = None) -> None:
 
 @routes.get("/sessions/{id}/entries/{entry}/annotations", answer=AnnotationsView)
 def get_annotations(call: Call, id: str, entry: str) -> AnnotationsView:
-    """What stands beside an entry: a label, a note, a star. Never part of the message."""
+    """What stands beside an entry in this session: a label, a note, a star. Never part of the message.
+
+    Forks share entries, and not what is put beside them: a fork begins with what its base had put there.
+    """
     found = one_entry(call, call.session(id), entry)
     return AnnotationsView(id=found.id, annotations=dict(found.annotations))
 

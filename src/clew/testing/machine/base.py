@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
@@ -144,7 +144,7 @@ class MachineBase(RuleBasedStateMachine):
         entries = list(s.entries())
         assert len(nodes) == len(entries)
         for node, entry in zip(nodes, entries, strict=True):
-            compare_entry(node, entry)
+            compare_entry(node, entry, session.notes.get(node, {}))
         bodies = [node.body for node in session.messages()]
         assert repr(bodies) == repr(s.messages())
         assert self.head_of(session.head) == s.head
@@ -264,9 +264,9 @@ class MachineBase(RuleBasedStateMachine):
         assert [session.id for session in listed] == ids
 
     def check_label(self, session: ModelSession, s: Session, label: str) -> None:
-        labelled = [node for node in path(session.head) if node.notes.get("label") == label]
+        labelled = [node for node in path(session.head) if session.notes.get(node, {}).get("label") == label]
         for node, entry in zip(labelled, s.entries(label=label), strict=True):
-            compare_entry(node, entry)
+            compare_entry(node, entry, session.notes[node])
 
     def check_budget(self, session: ModelSession, s: Session, limit: int) -> None:
         """No more than fit, in their order; all if all fit; the newest is there unless others are pinned."""
@@ -348,9 +348,10 @@ def _sums(sessions: list[ModelSession]) -> tuple[int, int, int, Decimal]:
     return len(calls), *tokens, sum((call.cost for call in calls), Decimal(0))
 
 
-def compare_entry(node: Node, entry: Entry, *, annotated: bool = True) -> None:
-    """An entry says what it must say, and says it for ever: id, bytes, time and hash never change."""
-    assert not annotated or node.notes == entry.annotations
+def compare_entry(node: Node, entry: Entry, notes: Mapping[str, Json] | None) -> None:
+    """An entry says what it must say, and says it for ever: id, bytes, time and hash never change. `notes`:
+    what its session noted; None: nothing is said of it."""
+    assert notes is None or notes == entry.annotations
     assert (node.kind, node.epoch) == (entry.kind, entry.epoch)
     assert repr(node.body) == repr(entry.message)
     if node.entry is None:

@@ -121,7 +121,7 @@ class StoreMachine(WorkingMachine):
         )
         if outcome and waiting:
             for node, entry in zip(*outcome, strict=True):
-                compare_entry(node, entry)
+                compare_entry(node, entry, {})
         self.compare(session)
 
     @alive
@@ -140,7 +140,7 @@ class StoreMachine(WorkingMachine):
             lambda: s.append(*messages, key=key, expect=None if expect is None else self.head_of(place)),
         )
         for node, entry in zip(*outcome, strict=True) if outcome else ():
-            compare_entry(node, entry, annotated=False)  # a batch that is known comes back as it was written
+            compare_entry(node, entry, None)  # a batch that is known comes back as it was written
         self.compare(session)
 
     @alive
@@ -268,7 +268,7 @@ class StoreMachine(WorkingMachine):
             lambda: self.model.annotate(session, place, {"label": label, "note": note}, by), annotate
         )
         if outcome:
-            compare_entry(*outcome)
+            compare_entry(*outcome, session.notes[outcome[0]])
         self.compare_all()
 
     # -- looking

@@ -78,6 +78,7 @@ class Model(Working):
             made.title = next((node.body["content"] for node in path(at) if node.is_turn), None)
         made.variables = dict(base.variables)
         made.checkpoints = {n: point for n, point in base.checkpoints.items() if lies_on(point.place, at)}
+        made.notes = {node: base.notes[node] for node in path(at) if node in base.notes}
         made.stand(at)
         self.live.append(made)
         return made
@@ -255,7 +256,8 @@ class Model(Working):
         self.beside(session, by)
         if place is None:
             raise Refused(EntryNotFoundError)
-        place.notes = {name: value for name, value in {**place.notes, **fields}.items() if value is not None}
+        noted = {**session.notes.get(place, {}), **fields}
+        session.notes[place] = {name: value for name, value in noted.items() if value is not None}
         return place
 
     def update(self, session: ModelSession, title: str | None, tags: tuple[str, ...], by: By) -> None:

@@ -18,7 +18,6 @@ class Node:
     kind: str
     body: dict[str, Json]
     epoch: int = 0
-    notes: dict[str, Json] = field(default_factory=dict)
     entry: Entry | None = None
     """The same entry as the real store returned it."""
 
@@ -91,6 +90,8 @@ class ModelSession(Worked):
     aliases: list[str] = field(default_factory=list)
     variables: dict[str, Json] = field(default_factory=dict)
     checkpoints: dict[str, Point] = field(default_factory=dict)
+    notes: dict[Node, dict[str, Json]] = field(default_factory=dict)
+    """What it noted at entries."""
     keys: dict[str, list[list[Node]]] = field(default_factory=dict)
     """Every batch that was written under a key."""
 

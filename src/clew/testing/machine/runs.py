@@ -123,7 +123,7 @@ class WorkingMachine(MachineBase):
 
         outcome = self.both(expected, lambda: _turn(s, messages, fails))
         for node, entry in zip(*outcome, strict=True) if outcome else ():
-            compare_entry(node, entry)
+            compare_entry(node, entry, {})
         self.compare(session)
 
     # -- beside

@@ -248,3 +248,39 @@ def test_s01_s45_a_snapshot_is_never_a_directory_of_this_machine(store: clew.Sto
         said = call(view_of(store), "diff_files", a=a, **({} if b is None else {"b": b}))
         assert said.is_error
         assert "id_rsa" not in str(said)
+
+
+@EACH_CALLER
+def test_s19_notes_do_not_cross_into_or_out_of_what_is_elsewhere(
+    store: clew.Store, limits: dict[str, Any]
+) -> None:
+    """Both share an entry. What is noted there is read, found and replaced on its own side only."""
+    view = view_of(store, writes=True, **limits)
+    for ours, theirs in (("here", f"{MARK}-fork"), ("back", f"{MARK}-away")):
+        other = store.get(theirs)
+        shared = next(other.entries())
+        other.annotate(shared, note=f"{MARK} teapot", label=f"{MARK}-label", noted_by=MARK)
+
+        read = [
+            ask(view, "read_session", place=f"{ours}@0"),
+            ask(view, "search_sessions", query="teapot"),
+            ask(view, "search_sessions", query="teapot", order="newest"),
+            ask(view, "session_overview", session=ours),
+        ]
+        assert "teapot" not in json.dumps(read)
+
+        ask(view, "remember", note="samovar, not teapot", place=f"{ours}@{shared.id}", label="mine")
+
+        assert next(other.entries()).annotations == {
+            "note": f"{MARK} teapot",
+            "label": f"{MARK}-label",
+            "noted_by": MARK,
+        }
+        assert list(other.entries(label="mine")) == []
+        assert list(store.search("samovar", session=theirs)) == []
+        [hit] = ask(view, "search_sessions", query="teapot")["hits"]
+        assert hit["place"].startswith(f"{ours}@")
+        assert (hit["snippet"], hit["in_note"]) == ("samovar, not teapot", True)
+        noted = next(store.get(ours).entries()).annotations
+        assert (noted["note"], noted["label"]) == ("samovar, not teapot", "mine")
+        store.get(ours).annotate(0, note=None)

@@ -444,6 +444,10 @@ def _document(name: str, value: bytes) -> None:
     check_id(name, "document name")  # its bytes are its owner's
 
 
+def _annotation(name: str, value: bytes) -> None:
+    check_note(name, value)
+
+
 def _checkpoint(name: str, value: bytes) -> None:
     check_id(name, "checkpoint name")
     record = decoded(value, CheckpointRecord)
@@ -534,6 +538,7 @@ def _status(name: str, value: bytes) -> None:
 
 
 _CHECKS: Final[dict[RecordKind | str, Callable[[str, bytes], None]]] = {
+    "annotation": _annotation,
     "checkpoint": _checkpoint,
     "document": _document,
     "key": _key,

@@ -419,7 +419,7 @@ def _check_session(
                 moves.add(number_of(name))
                 if number_of(name) > row.moves:
                     raise InvalidError(f"the session has made {row.moves} moves")
-            for head in places_named(kind, value)[0]:
+            for head in places_named(kind, name, value)[0]:
                 branch = by_uid.get(head.branch)
                 if head.position != NOWHERE and (
                     branch is None or not branch.fork < head.position <= branch.last
