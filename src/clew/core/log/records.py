@@ -174,7 +174,7 @@ def agent_of(metadata: Mapping[str, Json]) -> str | None:
 
 def is_anothers(metadata: Mapping[str, Json], caller: str | None) -> bool:
     """Whether a session was made by a bound token that is not this caller; None: the caller is no token."""
-    return metadata.get(MADE_BY, caller) != caller
+    return bool(metadata.get(MADE_BY, caller) != caller)
 
 
 def parent_of(metadata: Mapping[str, Json]) -> str | None:
