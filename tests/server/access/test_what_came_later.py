@@ -18,7 +18,7 @@ import pytest
 import clew
 from clew.server.access.shares import REACHED, add_share
 from clew.server.routing import Route
-from tests.server.access.requests import name_of, path_of, queries, routes, send
+from tests.server.access.requests import IDLE, Caller, name_of, path_of, queries, routes, send
 from tests.server.access.twins import Twins, difference, each_once, open_twins
 from tests.server.conftest import Running
 from tests.server.live.client import Stream
@@ -176,6 +176,24 @@ def test_a_share_is_called_what_the_session_was_called_when_it_was_made(serve: S
             info = client.get("/api/v1/sessions/login").json()
             titles.append((info["title"], info["title_is_auto"]))
     assert titles == [("The open cellar", False), ("Please fix the login", True), ("Closed", False)]
+
+
+def test_a_live_share_does_not_tell_how_far_a_branch_goes_that_was_left(serve: Serve) -> None:
+    server = serve(heartbeat=0.001)
+    session = server.store.create("login")
+    session.append(*(user(str(number)) for number in range(5)))
+    branch = session.head.branch
+    session.rewind(1)
+    session.append(user("instead"))
+    caller = Caller(server, add_share(server.store, session, at=None)[1])
+    live = next(route for route in routes() if route.path.endswith("/sessions/{id}/live"))
+    told = []
+    for position in (4, 5, 9):
+        id = f"{branch}.{position}"
+        answer = send(caller, live, "/api/v1/sessions/login/live", headers={"last-event-id": id})
+        told.append(answer.body.partition(IDLE)[0].replace(b'"position":%d}' % position, b'"position":N}'))
+    assert b"event: moved" in told[0]
+    assert told[0] == told[1] == told[2]
 
 
 def test_the_pulse_of_a_stream_does_not_tell_that_the_session_goes_on(serve: Serve) -> None:

@@ -19,6 +19,7 @@ from clew.core.log import checks
 from clew.core.log.ids import check_id
 from clew.core.log.records import (
     LOAD_STATE,
+    MADE_BY,
     MAX_TITLE,
     agent_of,
     is_anothers,
@@ -560,7 +561,8 @@ def latest(
     query = SessionQuery(limit=1, workspace=place, tags=tags, nonempty=True)
     while found := reader.list_sessions(query):
         for one in found:
-            if not is_anothers(checks.metadata(one.row.id, one.details), caller):
+            is_marked = MADE_BY.encode() in bytes(one.details.metadata)  # most are not, and need no decoding
+            if not is_marked or not is_anothers(checks.metadata(one.row.id, one.details), caller):
                 return one.row
         after = (found[-1].row.updated, found[-1].row.id)
         query = msgspec.structs.replace(query, limit=MOST_LATEST, after=after)
