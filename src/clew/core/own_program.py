@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+_FLAGS: Final = re.compile("-[A-Za-z]+")
 _LARGEST_SCRIPT: Final = 64 * 1024
 """Bytes of a `clew` that are read to see what it starts; those that installers write have some hundred."""
 
@@ -34,7 +35,7 @@ def runs_the_current_directory(words: Sequence[object]) -> bool:
     texts = [word if isinstance(word, str) else "" for word in words]
     if "clew" not in texts:
         return False
-    flags = [word for word in texts[: texts.index("clew")] if re.fullmatch("-[A-Za-z]+", word)]
+    flags = [word for word in texts[: texts.index("clew")] if _FLAGS.fullmatch(word)]
     is_module = bool(flags) and flags[-1].endswith("m") and texts[texts.index("clew") - 1] == flags[-1]
     return is_module and not set("".join(flags)) & {"P", "I"}
 

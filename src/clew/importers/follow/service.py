@@ -33,6 +33,7 @@ PASSED_ON: Final = (
 )
 """Variables that say where agents, and Clew, keep their files: a service does not have those of a shell."""
 _PLAIN: Final = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_START: Final = re.compile(r"^ExecStart=:(.*)$", re.MULTILINE)
 _ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -150,7 +151,7 @@ def command_of(path: Path) -> list[str]:
         if path.suffix == ".plist":
             words = plistlib.loads(data)["ProgramArguments"]
         else:
-            [line] = re.findall(r"^ExecStart=:(.*)$", data.decode(), re.MULTILINE)
+            [line] = _START.findall(data.decode())
             words = [word.replace("%%", "%") for word in shlex.split(line)]
     except (OSError, ValueError, LookupError, TypeError, plistlib.InvalidFileException):
         return []
