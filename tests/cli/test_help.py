@@ -133,6 +133,33 @@ def test_topics_of_help(cli: Clew) -> None:
     )
 
 
+WHOLE = (
+    '{"type":"session","version":3,"id":"a","timestamp":"2026-01-01T00:00:00Z","cwd":"/w"}\n'
+    '{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"hi"}}\n'
+)
+TORN = WHOLE.replace("\n", "\n{torn}\n", 1)
+
+
+@each_row("command", ["import", "sync"])
+@each_row(
+    ("content", "code"),
+    [('{"id": "s", "mess', 1), ('{"role": "user", "content": "hi"}\n{"a": 1}\n', 1), (WHOLE, 0), (TORN, 3)],
+)
+def test_a_file_that_is_left_out_has_the_exit_code_that_help_and_docs_tell(
+    cli: Clew, tmp_path: Path, command: str, content: str, code: int
+) -> None:
+    """1 whatever else came in; 3 only where lines of a file are missing."""
+    folder = tmp_path / "from"
+    folder.mkdir()
+    (folder / "found.jsonl").write_text(content)
+    cli("--store", str(tmp_path / "own.db"), command, str(folder), code=code)
+    assert "left out" in dict(EXIT_CODES)[1]
+    assert "lines of a file" in dict(EXIT_CODES)[3]
+    rows = (DOCS / "reference" / "command-line.md").read_text().split("## Exit codes")[1]
+    assert re.search(r"^\| 1 \|.*`import` and `sync`: a file .*was left out", rows, re.MULTILINE)
+    assert re.search(r"^\| 3 \|.*`import` and `sync`: lines of a file are missing", rows, re.MULTILINE)
+
+
 def test_every_address_that_help_names_is_one(cli: Clew, tmp_path: Path) -> None:
     shown = cli("help", "addresses").out
     for address, _ in ADDRESSES:

@@ -29,9 +29,9 @@ _PIPED: Final = re.compile("^Piped")
 
 EXIT_CODES: Final = (
     (0, "Done."),
-    (1, "An error: the message says what is wrong and what to do next."),
+    (1, "An error, or a file that import or sync left out: the message says what to do next."),
     (2, "The command line is wrong."),
-    (3, "Done in part: some data could not be read or changed; the rest was."),
+    (3, "Done in part: some data could not be read or changed, as lines of a file; the rest was."),
     (130, "Stopped with Ctrl-C. What was done is kept, and nothing is half done."),
     (141, "The program that reads the output has closed it."),
 )

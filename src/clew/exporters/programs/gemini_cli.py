@@ -319,7 +319,7 @@ def _is_own(entry: Entry) -> bool:
     source = entry.annotations.get("source")
     if entry.kind != "message" or not isinstance(source, dict) or "parts" not in entry.message:
         return False
-    return (source.get("type") in _TYPES and filled(source.get("id")) is not None) or (
+    return (filled(source.get("type")) in _TYPES and filled(source.get("id")) is not None) or (
         source.keys() == {"toolCalls"}
     )
 

@@ -340,7 +340,7 @@ class _Document:
 
     def _requests(self, entries: Sequence[Entry]) -> list[_Message]:
         """The requests for summaries that are on the path: they lie beside it."""
-        answered = {source.get("parentID") for entry in entries if (source := _source(entry))}
+        answered = {filled(source.get("parentID")) for entry in entries if (source := _source(entry))}
         return [_request(event) for event in _events(self._session) if event.id in answered]
 
     def _native(self, entries: Sequence[Entry]) -> list[_Message]:

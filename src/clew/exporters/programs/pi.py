@@ -127,7 +127,8 @@ class _Tree:
             for link in self._links_before(record):
                 yield self._again(link)
             again = self._again(record)
-            if entry.kind == "compaction" and again.get("firstKeptEntryId") not in self._ids:
+            first = again.get("firstKeptEntryId")
+            if entry.kind == "compaction" and not (isinstance(first, str) and first in self._ids):
                 start = entry.message.get("start")
                 again["firstKeptEntryId"] = self._first_kept(start if isinstance(start, int) else 0, again)
             yield again
@@ -139,7 +140,8 @@ class _Tree:
                 yield record
                 self._at.setdefault(turn.position, str(record["id"]))
         for label in self._replay.others:
-            if label.get("type") == "label" and label.get("targetId") in self._ids:
+            target = label.get("targetId")
+            if label.get("type") == "label" and isinstance(target, str) and target in self._ids:
                 yield self._again(label)
         title = self._replay.info.title
         if title and not self._replay.info.title_is_auto:
