@@ -155,3 +155,18 @@ def test_a_page_without_a_named_file_replaces_nothing(cli: Clew, tmp_path: Path)
     assert page.read_text() == "precious"
     assert cli.on_terminal("export", "index", "-o", "index.html").code == 0
     assert "here it is" in page.read_text()
+
+
+def test_all_sessions_of_a_store_are_exported_and_imported_again(cli: Clew, tmp_path: Path) -> None:
+    with clew.open(cli.store) as store:
+        base = store.session("base")
+        base.append(message("one"), message("two"))
+        base.fork("fork").append(message("three"))
+        store.get("fork").fork("fork of a fork").append(message("four"))
+        expected = {info.id: list(store.get(info.id).messages()) for info in store.list()}
+    folder, other = str(tmp_path / "out"), str(tmp_path / "other.db")
+    assert cli("export", "--all", "-f", "jsonl", "-o", folder).code == 0
+    for _ in range(2):
+        assert cli("import", "-s", other, folder).code == 0
+    with clew.open(other) as store:
+        assert {info.id: list(store.get(info.id).messages()) for info in store.list()} == expected

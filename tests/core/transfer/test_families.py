@@ -130,7 +130,7 @@ def test_a_family_comes_back_whole_in_any_order(stores: Open, tmp_path: Path, ki
     paths = export_all(source, tmp_path / "out")
     chance = random.Random(1)
     orders = [paths, paths[::-1]]
-    orders += [chance.sample(paths, len(paths)) for _ in range(usually(6, quick=2, thorough=40))]
+    orders += [chance.sample(paths, len(paths)) for _ in range(usually(3, quick=1, thorough=40))]
     check_orders(stores, kind, state(source), orders)
 
 
@@ -148,6 +148,40 @@ def test_a_folder_of_a_family_comes_back_whole_and_twice_changes_nothing(
     assert state(store) == state(source)
     again = export_all(store, tmp_path / "again")
     assert sorted(map(lines_of, again)) == sorted(map(lines_of, paths))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_family_without_its_secrets_comes_back_too(stores: Open, tmp_path: Path, order: int) -> None:
+    source, store = stores("memory"), stores("memory")
+    family(source, tmp_path / "files")
+    source.get("base").append(say("the key is ghp_" + "a1B2" * 9))
+    source.get("base").fork("with-a-secret").append(say("and again ghp_" + "a1B2" * 9))
+    for number, info in enumerate(list(source.list(limit=1000, subagents=True))[::order]):
+        path = tmp_path / f"{number}.jsonl"
+        source.export(info.id, "jsonl", path=path, redact=True)
+        assert b"a1B2a1B2" not in path.read_bytes()
+        assert store.import_path(path).ok
+    assert len(state(store)) == len(state(source))
+    assert state(store)["with-a-secret"]["path"] == state(source)["with-a-secret"]["path"]
+    assert store.verify().ok
+
+
+def test_what_was_written_here_since_is_not_replaced(stores: Open, tmp_path: Path) -> None:
+    source, store = stores("memory"), stores("memory")
+    base = source.session("base")
+    base.append(say("1"), say("2"))
+    fork = base.fork("fork")
+    fork.append(say("3"))
+    paths = export_all(source, tmp_path / "out")
+    for path in paths:
+        store.import_path(path)
+    store.get("base").append(say("here"))
+    store.get("fork").append(say("here too"))
+    store.get("base").annotate(0, note="mine")
+    before = state(store)
+    for path in paths:
+        assert store.import_path(path).unchanged == 1
+    assert state(store) == before
 
 
 def test_every_order_of_a_session_and_its_forks(stores: Open, tmp_path: Path) -> None:
@@ -188,6 +222,30 @@ def test_a_session_that_went_on_after_its_fork_was_imported_is_brought_up_to_dat
     for path in paths:
         assert store.import_path(path).ok
     assert state(store) == state(source)
+
+
+def test_a_file_brings_nothing_into_a_session_that_was_written_here(stores: Open, tmp_path: Path) -> None:
+    source, store = stores("memory"), stores("memory")
+    base = source.session("base")
+    base.append(say("1"), say("2"))
+    clew.copy(source, store)
+    before = state(store)
+    base.append(say("3"))
+    base.annotate(0, note="planted", label="planted")
+    base.fork("late").append(say("4"))
+    base.fork("early", at=1).append(say("5"))
+    late, early = tmp_path / "late.jsonl", tmp_path / "early.jsonl"
+    source.export("late", "jsonl", path=late)
+    source.export("early", "jsonl", path=early)
+    with pytest.raises(clew.ConflictError, match="more of session 'base' than is there"):
+        store.import_path(late)
+    assert state(store) == before
+    assert store.import_path(early).new == 1
+    after = state(store)
+    entries = after["base"]["entries"]
+    assert {id: entries[id] for id in before["base"]["entries"]} == before["base"]["entries"]
+    assert after["base"]["path"] == before["base"]["path"]
+    assert after["base"]["info"] == before["base"]["info"]
 
 
 def test_another_history_under_the_same_names_is_refused(stores: Open, tmp_path: Path) -> None:

@@ -216,3 +216,16 @@ def test_tasks_are_found_by_age(tmp_path: Path) -> None:
     younger = task_file(tmp_path, [ASKED], name="1760000000001")
     older = task_file(tmp_path, [ASKED])
     assert cline.files(tmp_path) == [older, younger]
+
+
+def test_what_was_shown_is_told_once_though_the_program_forgot_what_stood_before_it(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    """A task that is set back, or cleaned up, loses some of what it showed."""
+    made = {"ts": 1_760_000_003_000, "type": "say", "say": "checkpoint_created", "lastCheckpointHash": "b658"}
+    before = [request(1_760_000_001_000, tokensIn=3), request(1_760_000_002_000, tokensIn=4)]
+    for shown in ([*before, made], [before[1], made]):
+        land(store, cline, task_file(tmp_path, [ASKED, assistant("done")], shown))
+        session = store.get(f"cline:{TASK}")
+        assert [event.type for event in session.events()] == ["checkpoint_created"]
+        assert session.usage().input_tokens == 7

@@ -137,20 +137,26 @@ def link_forks(tx: Transaction, tree: int, sid: int, id: str) -> None:
 
 
 def put_notes_of_part(tx: Transaction, image: TreeImage, tree: int) -> None:
-    """Notes and labels of the session. Of entries that others have too, only those that are lacking: what is
-    here may be newer."""
+    """Notes and labels of the session, and of entries of a base that is not here. A session that is here has
+    its own."""
     own = [branch for branch in image.branches if branch.owner]
     mine = {branch.uid for branch in own}
+    open_to_all = mine | {branch.uid for branch in image.branches if not _has_owner(tx, branch.uid)}
     for name, value in image.notes.items():
         before = tx.get_record(STORE_WIDE, "annotation", name)
-        if before != value and (before is None or _branch_in(name) in mine):
+        if before != value and _branch_in(name) in (mine if before is not None else open_to_all):
             put_annotation(tx, name, value, before=before)
     for branch in own:
         for name, _ in list(_notes_of(tx, branch)):
             if name not in image.notes:
                 drop_annotation(tx, name)
     for label in _labels(tx, tree, image.labels):
-        _put_label(tx, image, tree, label, mine)
+        _put_label(tx, image, tree, label, mine, open_to_all)
+
+
+def _has_owner(reader: Reader, uid: str) -> bool:
+    branch = reader.find_branch(uid)
+    return branch is not None and branch.owner != 0
 
 
 def _labels(tx: Transaction, tree: int, labels: Collection[str]) -> list[str]:
@@ -159,12 +165,20 @@ def _labels(tx: Transaction, tree: int, labels: Collection[str]) -> list[str]:
     return sorted({*labels, *(name.removeprefix(first) for name in there)})
 
 
-def _put_label(tx: Transaction, image: TreeImage, tree: int, label: str, mine: Collection[str]) -> None:
+def _put_label(
+    tx: Transaction,
+    image: TreeImage,
+    tree: int,
+    label: str,
+    mine: Collection[str],
+    open_to_all: Collection[str],
+) -> None:
     """The places that bear it in the file, and here those that are not the session's own."""
     name = f"{tree}:{label}"
     value, old = image.labels.get(label), tx.get_record(STORE_WIDE, "label", name)
     others = [place for place in decode_label(old or b"[]") if _branch_in(place) not in mine]
-    places = sorted({*others, *decode_label(value or b"[]")})
+    told = (place for place in decode_label(value or b"[]") if _branch_in(place) in open_to_all)
+    places = sorted({*others, *told})
     if not places:
         tx.drop_record(STORE_WIDE, "label", name)
     elif (raw := msgspec.json.encode(places)) != old:

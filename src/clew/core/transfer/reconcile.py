@@ -205,7 +205,7 @@ def _check_shared(
     go."""
     (session,) = image.sessions
     for branch in image.branches:
-        number, _ = branches.get(branch.uid, (0, NOWHERE))
+        number, last = branches.get(branch.uid, (0, NOWHERE))
         if not number:
             continue
         owner = reader.get_branch(number).owner
@@ -216,6 +216,17 @@ def _check_shared(
         there = reader.get_tip(number, branch.last) if branch.last > NOWHERE else None
         if there is not None and there.digest != branch.digest:
             raise _conflict(session, f"branch {branch.uid} has another history there")
+        if max(last, branch.fork) < branch.last and owner not in (0, *sids.values()):
+            row = reader.get_session(owner)
+            if row is not None and not is_as_it_came(reader, owner):
+                raise _conflict(session, f"it continues more of session {row.id!r} than is there")
+
+
+def is_as_it_came(reader: Reader, sid: int) -> bool:
+    """Whether a session came from a file of its own, and was not changed since. Only then may files of its
+    relatives bring more of it: no file changes what was written here."""
+    mark = mark_of(reader, sid)
+    return mark is not None and bool(mark.file) and mark.fingerprint == fingerprint_there(reader, sid)
 
 
 def _begins_alike(reader: Reader, number: int, branch: BranchImage) -> bool:

@@ -41,6 +41,7 @@ from clew.core.transfer.reconcile import (
     check_names,
     encode_mark,
     fit,
+    is_as_it_came,
     mark_of,
     renamed,
 )
@@ -336,7 +337,7 @@ class Landing:
         self._unchanged = {}
         for owner in longer_branches(tx, self._image, self._fit):
             mark = mark_of(tx, owner)
-            if mark is not None and mark.fingerprint == fingerprint_there(tx, owner):
+            if mark is not None and is_as_it_came(tx, owner):
                 self._unchanged[owner] = mark
             row = tx.get_session(owner)
             if row is not None and row.grows:  # its next append must not go where entries will be
