@@ -54,6 +54,8 @@ TABLE = {
     "tests/core/transfer/test_copy_files.py::test_copies_are_whole_while_others_write[sqlite]": "test",
     "tests/core/transfer/test_copy_killed.py": "full",
     "tests/core/transfer/test_copy_killed.py::test_a_killed_copy_goes_on_where_it_was[0]": "test",
+    "tests/core/transfer/test_families.py::test_a_family_comes_back_whole_in_any_order[postgresql]": "full",
+    "tests/core/transfer/test_families.py::test_a_folder_of_a_family_comes_back_whole_and_twice_changes_nothing[postgresql]": "full",
     "tests/core/transfer/test_full_disk.py": "full",
     "tests/core/transfer/test_full_disk.py::test_f06_a_full_disk_can_be_left[open-jsonl]": "test",
     "tests/core/transfer/test_full_disk.py::test_f06_a_full_disk_can_be_left[reopened-sqlite]": "test",
