@@ -319,7 +319,7 @@ def check_batch(call: Call, count: int, most: int | None = None) -> None:
 
 @routes.get("/sessions/{id}/entries/{entry}/annotations", answer=AnnotationsView)
 def get_annotations(call: Call, id: str, entry: str) -> AnnotationsView:
-    """What stands beside an entry in this session: a label, a note, a star. Never part of the message.
+    """What stands beside an entry in this session, and is never part of the message: a label, a note, a star.
 
     Forks share entries, and not what is put beside them: a fork begins with what its base had put there.
     """
