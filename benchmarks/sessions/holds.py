@@ -2,9 +2,9 @@
 
 Four processes use one SQLite store: one appends; one appends and searches; one takes snapshots of files and
 collects what they leave; one makes sessions, sweeps others away and writes a backup. Each time that a process
-has the write lock is measured by what it is for: in seconds, and in seconds of the processor, which others
-that use the machine do not lengthen. A checkpoint follows a commit, without the lock. No peer does these things at
-once, so the limit is absolute.
+has the write lock is measured by what it is for: in seconds, and in seconds of the processor, which other
+programs do not lengthen. A checkpoint follows a commit, without the lock. No peer does all this at once: the
+limit is absolute.
 """
 
 from __future__ import annotations
