@@ -168,6 +168,17 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that all files together may unpack to beyond a multiple of their sizes; None: the usual."""
 
 
+def _bases_first(jobs: Sequence[Job]) -> list[Job]:
+    """The files of our own format by the age of their sessions, in the places that such files have."""
+    own = [job for job in jobs if job.format == OWN]
+    if len(own) < 2:
+        return list(jobs)
+    from clew.core.transfer.jsonl_file import created_in
+
+    ordered = iter(sorted(own, key=lambda job: created_in(job.path)))
+    return [next(ordered) if job.format == OWN else job for job in jobs]
+
+
 def _refuse_problems(report: ImportReport) -> None:
     if report.problems:
         first = report.problems[0]
@@ -232,6 +243,7 @@ class Import:
         """`more`: asked for files that what was brought has something to do with: it is given a report, and
         files that those which were read tell of."""
         same, jobs, rows = self._sorted()
+        jobs = _bases_first(jobs)
         with Budget(self._manner.max_unpacked).spent(), self._bench:
             try:
                 for job in jobs:

@@ -196,6 +196,26 @@ def test_every_order_of_a_session_and_its_forks(stores: Open, tmp_path: Path) ->
     check_orders(stores, "memory", state(source), [list(one) for one in itertools.permutations(paths)])
 
 
+def test_a_folder_is_read_with_bases_before_their_forks(stores: Open, tmp_path: Path) -> None:
+    """Forks of a session that began anew may share no entry, and the base has entries with each of them."""
+    source, store = stores("memory"), stores("memory")
+    base = source.session("base")
+    base.append(say("1"), say("2"))
+    base.fork("x", at=1).append(say("x"))
+    base.rewind(Head("", -1))
+    base.append(say("new 1"), say("new 2"))
+    base.fork("y", at=1).append(say("y"))
+    for name, id in (("a", "x"), ("b", "y"), ("c", "base")):
+        source.export(id, "jsonl", path=tmp_path / f"{name}.jsonl")
+    assert store.import_path(tmp_path).new == 3
+    assert state(store) == state(source)
+    one_by_one = stores("memory")
+    one_by_one.import_path(tmp_path / "a.jsonl")
+    one_by_one.import_path(tmp_path / "b.jsonl")
+    with pytest.raises(clew.ConflictError, match="into a new store together"):
+        one_by_one.import_path(tmp_path / "c.jsonl")
+
+
 def test_families_by_chance(stores: Open, tmp_path: Path) -> None:
     for seed in range(usually(16, quick=4, thorough=100)):
         source = stores("memory")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 SELF: Final = 1
 """The number of the session, and of its tree, in its file."""
 TRIES: Final = 50
+_FIRST_LINES: Final = 3
 LONGEST: Final = 128 * 1024 * 1024
 """No line of a file has more bytes."""
 
@@ -250,6 +252,19 @@ def import_file(
                 transfer(source, engine, row.tree, rename=rename, on_page=lambda *_: None)
         ids = {} if ready is None else ready.ids
     return Imported(ids.get(row.id, row.id), state, entries, row.head.messages, damage)
+
+
+def created_in(path: str | os.PathLike[str]) -> int:
+    """When the session of a file was created, as its first lines tell; 0: they do not. A base is older than
+    its forks."""
+    try:
+        for _, raw in islice(_numbered(path), _FIRST_LINES):
+            line = _read_line(raw)[1]
+            if isinstance(line, jsonl.SessionLine):
+                return line.row.created
+    except (OSError, jsonl.BadLineError):
+        pass  # it is told when the file is read
+    return 0
 
 
 class FileSource(CheckedSource):

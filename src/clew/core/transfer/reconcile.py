@@ -56,7 +56,10 @@ def fit(reader: Reader, image: TreeImage) -> Fit:
     """ConflictError: the target holds something else under the same names."""
     branches, trees = _branches_there(reader, image)
     if len(trees) > 1:
-        raise _conflict(image.sessions[0], "its branches belong to several trees there")
+        reason = "its branches belong to several trees there"
+        if image.is_part:
+            reason += ", as files of its forks were imported before it; import them into a new store together"
+        raise _conflict(image.sessions[0], reason)
     sids = {session.row.sid: sid for session, sid in _sessions_there(reader, image, trees)}
     tree = trees.pop() if trees else _tree_of(reader, sids)
     marks = [mark_of(reader, sid) for sid in sids.values()]
