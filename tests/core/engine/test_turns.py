@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +18,11 @@ import apsw
 import pytest
 
 import clew
+from clew.backends.contract import Transaction
 from clew.backends.sqlite import SqliteBackend
 from clew.core.engine import engine
 from clew.core.retention import erase, sweep
+from clew.model.retention import SweepAction
 
 MOST_PAGES = 1000
 """4 MB: what a slow disk takes in 50 ms."""
@@ -86,11 +89,12 @@ def test_a_sweep_changes_few_sessions_in_a_transaction(
     fill(store, 120, 1, 3)
     together: list[int] = []
     apply_all = sweep.Sweep._apply_all
-    monkeypatch.setattr(
-        sweep.Sweep,
-        "_apply_all",
-        lambda self, tx, found: (together.append(len(found)), apply_all(self, tx, found))[1],
-    )
+
+    def counted(self: sweep.Sweep, tx: Transaction, found: Sequence[sweep.Found]) -> list[SweepAction]:
+        together.append(len(found))
+        return apply_all(self, tx, found)
+
+    monkeypatch.setattr(sweep.Sweep, "_apply_all", counted)
 
     store.sweep(rules=clew.Retention(max_sessions=1))
 
@@ -193,7 +197,7 @@ def test_others_can_write_while_long_work_makes_its_pause(
         written += 1
 
     monkeypatch.setattr(engine, "TURN", 0.0)
-    monkeypatch.setattr(engine.time, "sleep", another)
+    monkeypatch.setattr(time, "sleep", another)
     store.search("bake1")
     for info in list(store.list(limit=20)):
         store.delete(info.id)
@@ -212,7 +216,7 @@ def test_nobody_makes_a_pause_inside_a_transaction(
     def never(seconds: float) -> None:
         raise AssertionError("a pause inside a transaction")
 
-    monkeypatch.setattr(engine.time, "sleep", never)
+    monkeypatch.setattr(time, "sleep", never)
     found = store.transact(lambda tx: len(tx.search("bake1").hits))
 
     assert found > 0
