@@ -78,15 +78,15 @@ def bring(store: clew.Store, log: Log) -> clew.Session:
 
 def texts(session: clew.Session) -> list[str]:
     """What was said on the path; of a call or a result its id."""
-    found = []
-    for message in session.messages():
-        content = message["content"]
-        if isinstance(content, str):
-            found.append(content)
-        else:
-            block = content[0]
-            found.append(block.get("text") or block.get("tool_use_id") or block.get("id"))
-    return found
+    return [first_of(message) for message in session.messages()]
+
+
+def first_of(message: dict[str, Any]) -> str:
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    block: dict[str, str] = content[0]
+    return block.get("text") or block.get("tool_use_id") or block["id"]
 
 
 def humans(session: clew.Session) -> int:
@@ -234,12 +234,61 @@ def test_links_are_events_and_the_chain_goes_on_behind_them(store: clew.Store, l
     log.user("u1").put("p1", "progress", data={"type": "agent_progress"}).put(
         "t1", "attachment", attachment={}
     )
-    log.user("m1", "injected", isMeta=True).put("s1", "system", subtype="turn_duration").model("a1")
+    log.put("s1", "system", subtype="turn_duration").model("a1")
     session = bring(store, log)
     assert texts(session) == ["text of u1", "text of a1"]
     types = [event.type for event in session.events()]
-    assert types == ["progress", "attachment", "user", "system.turn_duration"]
+    assert types == ["progress", "attachment", "system.turn_duration"]
     assert next(iter(session.events())).data["data"] == {"type": "agent_progress"}
+
+
+def test_what_the_program_wrote_for_the_model_alone_is_in_its_context_and_no_turn(
+    store: clew.Store, log: Log
+) -> None:
+    log.user("m0", "a caveat", isMeta=True).user("u1").model("a1", "m1", call="t1").result("r1", "t1")
+    log.user("m1", "the picture it read", isMeta=True).model("a2")
+    session = bring(store, log)
+    assert texts(session) == ["a caveat", "text of u1", "t1", "t1", "the picture it read", "text of a2"]
+    assert texts(session) == [first_of(message) for message in session.context()]
+    assert [entry.injected for entry in session.entries()] == [True, False, False, False, True, False]
+    assert humans(session) == 1
+    assert session.info.title == "text of u1"
+    assert [hit.role for hit in store.search("picture").hits] == ["other"]
+
+
+def test_what_the_model_does_not_get_is_no_message(store: clew.Store, log: Log) -> None:
+    log.user("u1").user("m1", "for people", isMeta=True, isVisibleInTranscriptOnly=True)
+    log.user("m2", " ", isMeta=True).put("m3", "user", {"role": "user", "content": []}, isMeta=True)
+    log.model("m4", isMeta=True).model("a1")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "text of a1"]
+
+
+def test_what_stands_between_parallel_results_takes_none_of_them_away(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m1", call="t1").model("a2", "m1", call="t2")
+    log.result("r1", "t1", parentUuid="a1").user("m1", "about t1", isMeta=True, parentUuid="r1")
+    attachment = {"type": "queued_command", "prompt": "typed meanwhile"}
+    log.put("q1", "attachment", attachment=attachment, parentUuid="m1")
+    log.result("r2", "t2", parentUuid="a2").model("a3", parentUuid="q1")
+    session = bring(store, log)
+    assert texts(session) == [
+        "text of u1", "t1", "t2", "t1", "about t1", "typed meanwhile", "t2", "text of a3"
+    ]  # fmt: skip
+
+
+def test_a_prompt_behind_an_answer_goes_on_without_what_the_program_put_there(
+    store: clew.Store, log: Log
+) -> None:
+    """As when a person goes back to before a command."""
+    log.user("u1").model("a1").user("m1", "a caveat", isMeta=True).user("u2").model("a2")
+    log.user("u3", parentUuid="a1")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "text of a1", "text of u3"]
+
+
+def test_the_end_is_no_text_of_the_program_on_another_branch(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u2").model("a2").user("m1", "aside", isMeta=True, parentUuid="a1")
+    assert texts(bring(store, log)) == ["text of u1", "text of a1", "text of u2", "text of a2"]
 
 
 @each_row(

@@ -1,8 +1,9 @@
 """Claude Code: one JSONL file a session, a tree of records by `parentUuid`, subagents in files beside it.
 
 What of a line is the message becomes an entry; what stands beside it becomes its notes, except for what all
-lines repeat, which is the session's metadata. Records that are no messages (progress, attachments, hooks,
-meta lines, file history) become events. See tree.py for the order of things.
+lines repeat, which is the session's metadata. Records that are no messages (progress, hooks, file history,
+most attachments) become events; what the program wrote for the model alone is a message that no person said.
+See queue.py for prompts that were typed meanwhile, and tree.py for the order of things.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Transcript:
                 return self._message(line, uuid, message, notes, own)
             if notes.get("isCompactSummary"):
                 return self._compaction(line, notes, own)
-            if not notes.get("isMeta"):
+            if not notes.get("isMeta") or _is_sent(record, message):
                 return self._message(line, uuid, message, notes, own)
         self._link(line, own)
         return None
@@ -239,7 +239,8 @@ class Transcript:
             return None
         if not is_said:
             self._queue.passed()
-        self._tree.add(uuid, parent, message, own)
+        is_aside = bool(notes) and ("attachment" in notes or bool(notes.get("isMeta")))
+        self._tree.add(uuid, parent, message, own, is_aside=is_aside)
         human: bool | None = None
         usage = None
         if record["type"] == "assistant":
@@ -248,11 +249,11 @@ class Transcript:
             if model is not None and model != _NOBODY:
                 self._model = str(model)
         else:
-            if not self._first_words:
+            if not self._first_words and not notes.get("isMeta"):
                 self._first_words = snippet(own_words(_words_of(message)).strip(), TITLE_LENGTH)
             if self._is_agent or not is_said:
                 human = False
-        if not notes.get("teamName"):
+        if not notes.get("teamName") and (not notes.get("isMeta") or parent == self._head):
             self._head = uuid
         request, self._request = self._request, notes.get("requestId")
         if notes:
@@ -428,6 +429,12 @@ class Transcript:
                 line=line if self._keeps_lines else None,
             )
         )
+
+
+def _is_sent(record: dict[str, Json], message: dict[str, Json]) -> bool:
+    """Whether the model gets what the program wrote in the user's name, and a person did not see."""
+    is_said = record.get("type") != "assistant" and not record.get("isVisibleInTranscriptOnly")
+    return is_said and bool(_words_of(message).strip() or items(message.get("content")))
 
 
 def summary_in(record: dict[str, Json]) -> dict[str, str]:

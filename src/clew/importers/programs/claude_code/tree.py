@@ -114,8 +114,17 @@ class Tree:
         run = None if entry is None else self._runs.get(entry)
         return (entry if run is None else self._ends[run]), True
 
-    def add(self, uuid: str, parent: str | None, message: dict[str, Json], at: datetime | None) -> None:
-        """An entry, in its place."""
+    def add(
+        self,
+        uuid: str,
+        parent: str | None,
+        message: dict[str, Json],
+        at: datetime | None,
+        *,
+        is_aside: bool = False,
+    ) -> None:
+        """An entry, in its place. `is_aside`: it may stand between the results of one answer, as a prompt
+        that was queued, or what the program adds to a result. Results that come later follow it."""
         self.places[uuid] = self.last = uuid
         self._entries.add(uuid, at)
         content = message.get("content")
@@ -124,6 +133,8 @@ class Tree:
             run = self._answer(message.get("id"), blocks, parent)
         else:
             run = self._answered(blocks, parent) if blocks else None
+            if is_aside and run is None:
+                run = self._called_in(self._runs.get(parent or ""))
         if run is not None:
             self._runs[uuid] = run
             self._ends[run] = uuid
@@ -146,6 +157,10 @@ class Tree:
                 self._calls[call] = id
         # The same answer again on another branch is another run.
         return id if id not in self._ends or self._runs.get(parent or "") == id else None
+
+    def _called_in(self, run: str | None) -> str | None:
+        """The run, if tools were called in it."""
+        return run if run is not None and run in self._calls.values() else None
 
     def _answered(self, blocks: list[Json], parent: str | None) -> str | None:
         """The run of a record with results: that of the answer in which the tools were called."""
