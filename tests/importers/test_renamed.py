@@ -16,6 +16,7 @@ from clew.importers.sync import Sync
 from clew.model import Head
 from clew.model.source import SourceEntry, SourceEvent, SourceSession, SourceUsage
 from tests.importers.programs import test_codex_following as codex
+from tests.importers.programs.test_codex import ID
 from tests.importers.regrowing import otherwise
 from tests.importers.test_regrown import HOME, RECORDED
 from tests.support.effort import spread
@@ -155,5 +156,5 @@ def test_a_line_that_comes_after_the_upgrade_is_read_by_itself(tmp_path: Path) -
             made.user(text)
             report = Sync(lambda writes: store, [made.path]).all()
             assert (report.entries, report.files_read) == (1, 1)
-        said = [message["content"][0]["text"] for message in store.get(codex.ID).messages()]
+        said = [message["content"][0]["text"] for message in store.get(ID).messages()]
         assert said == ["one", "1", "two", "2", "three", "3", "four", "five"]

@@ -30,11 +30,12 @@ def write_until(tell: Callable[[int], None], how: str, src: str, dst: str, call:
     copying.TREES = 1  # type: ignore[misc]
     count = 0
 
-    def step() -> None:
+    def step() -> bool:
         nonlocal count
         count += 1
         if count == deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        return False
 
     if call == "statement":
         begin = SqliteReader.__init__
@@ -42,12 +43,12 @@ def write_until(tell: Callable[[int], None], how: str, src: str, dst: str, call:
         def counted(self: SqliteReader, connection: Any, branches: Any) -> None:
             begin(self, connection, branches)
             if isinstance(self, SqliteTransaction):
-                self._execute = lambda *args: (step(), connection.execute(*args))[1]  # type: ignore[assignment]
+                self._execute = lambda *args: step() or connection.execute(*args)  # type: ignore[assignment]
 
         SqliteReader.__init__ = counted  # type: ignore[method-assign]
     else:
         real = getattr(os, call)
-        setattr(os, call, lambda *args, **options: (step(), real(*args, **options))[1])
+        setattr(os, call, lambda *args, **options: step() or real(*args, **options))
     with clew.open(src, read_only=True) as store:
         store.repair(to=dst) if how == "repair" else store.backup(dst)
     tell(count)

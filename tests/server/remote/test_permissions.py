@@ -43,11 +43,12 @@ def attempts(server: Running, s: clew.Session) -> dict[str, tuple[str, Any]]:
     """What the door was abused for: path and body of each request."""
     with server.store._engine.read() as reader:
         row = reader.find_session("s")
-    gone = msgspec.structs.replace(row, deleted=0)
-    whole = {"end": "commit", "commit": secrets.token_hex(16)}
+    assert row is not None
+    purge = SetSession(msgspec.structs.replace(row, deleted=0))
+    deletion = Step(calls=[purge], end="commit", commit=secrets.token_hex(16))
     return {
         "says what store it is": ("hello", None),
-        "deletes in 1970, so that a sweep purges": ("transaction", Step(calls=[SetSession(gone)], **whole)),
+        "deletes in 1970, so that a sweep purges": ("transaction", deletion),
         "holds a transaction open": ("transaction", Step(calls=[])),
         "lists the keys of others": (
             "read",

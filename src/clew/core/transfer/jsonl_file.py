@@ -23,7 +23,6 @@ from clew.core.conversation.annotations import (
     label_names,
     note_in,
     note_key,
-    place_named,
 )
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
@@ -32,7 +31,7 @@ from clew.core.disk import open_file
 from clew.core.log import jsonl
 from clew.core.log.keys import shareable_id
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
-from clew.core.transfer.part import needed_branches
+from clew.core.transfer.part import led_to, needed_branches
 from clew.core.transfer.source import (
     BranchImage,
     Page,
@@ -104,21 +103,8 @@ def _excerpt(engine: EngineLike, sid: int) -> Excerpt:
 def _read(reader: Reader, row: SessionRow) -> Excerpt:
     branches = tuple(needed_branches(reader, row))
     image = read_session(reader, row, {branch.number: branch.uid for branch in branches})
-    image = msgspec.structs.replace(image, records=_led_to(image.records, branches))
+    image = msgspec.structs.replace(image, records=led_to(image.records, branches))
     return Excerpt(image, branches, tuple(_beside(reader, row, image, branches)))
-
-
-def _led_to(records: Records, branches: tuple[BranchImage, ...]) -> Records:
-    """The records without what was noted at entries of others that do not go along."""
-    ends = {branch.uid: branch.last for branch in branches}
-
-    def goes(kind: RecordKind, name: str) -> bool:
-        if kind != "annotation":
-            return True
-        head = place_named(name)
-        return head.position <= ends.get(head.branch, -1)
-
-    return {(kind, name): value for (kind, name), value in records.items() if goes(kind, name)}
 
 
 def _beside(

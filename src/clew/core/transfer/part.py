@@ -7,19 +7,19 @@ base then adopts them and brings the rest.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.conversation.annotations import decode_label, drop_annotation, put_annotation
+from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
+from clew.core.conversation.annotations import decode_label, drop_annotation, place_named, put_annotation
 from clew.core.conversation.history import note_name, removed_name
 from clew.core.conversation.points import check_branches
 from clew.core.conversation.records import points_of
 from clew.core.log.digest import ROOT
 from clew.core.log.rows import NOWHERE, REMOVED, SessionRow
-from clew.core.transfer.source import BranchImage, TreeImage, fingerprint, read_session
+from clew.core.transfer.source import BranchImage, Records, TreeImage, fingerprint, read_session
 from clew.errors import BranchMissingError
 
 if TYPE_CHECKING:
@@ -57,6 +57,19 @@ def needed_branches(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
             yield BranchImage(branch.branch, branch.uid, owner, parent, branch.fork, last, b"", 0)
 
 
+def led_to(records: Records, branches: Iterable[BranchImage]) -> Records:
+    """The records without what was noted at entries of others that do not go along."""
+    ends = {branch.uid: branch.last for branch in branches}
+
+    def goes(kind: RecordKind, name: str) -> bool:
+        if kind != "annotation":
+            return True
+        head = place_named(name)
+        return head.position <= ends.get(head.branch, -1)
+
+    return {(kind, name): value for (kind, name), value in records.items() if goes(kind, name)}
+
+
 def read_part(reader: Reader, row: SessionRow) -> TreeImage:
     """A session of a store, as its file would tell of it."""
     removed = reader.get_record(STORE_WIDE, "retention", removed_name(row.tree)) is not None
@@ -69,6 +82,7 @@ def read_part(reader: Reader, row: SessionRow) -> TreeImage:
         digest = ROOT if tip is None else tip.digest
         branches.append(msgspec.structs.replace(branch, digest=digest, removed=gone))
     session = read_session(reader, row, {branch.number: branch.uid for branch in branches})
+    session = msgspec.structs.replace(session, records=led_to(session.records, branches))
     own = [branch for branch in branches if branch.owner]
     notes = {name: value for branch in own for name, value in _notes_of(reader, branch)}
     return TreeImage(row.tree, (session,), tuple(branches), notes, {}, removed, is_part=True)
@@ -137,19 +151,19 @@ def link_forks(tx: Transaction, tree: int, sid: int, id: str) -> None:
 
 
 def put_notes_of_part(tx: Transaction, image: TreeImage, tree: int) -> None:
-    """Notes and labels of the session, and of entries of a base that is not here. A session that is here has
-    its own."""
+    """What came with the entries of the session, and with those of a base that is not here. A session that is
+    here has its own. What this one noted is among its records."""
     own = [branch for branch in image.branches if branch.owner]
     mine = {branch.uid for branch in own}
     open_to_all = mine | {branch.uid for branch in image.branches if not _has_owner(tx, branch.uid)}
     for name, value in image.notes.items():
         before = tx.get_record(STORE_WIDE, "annotation", name)
         if before != value and _branch_in(name) in (mine if before is not None else open_to_all):
-            put_annotation(tx, name, value, before=before)
+            put_annotation(tx, STORE_WIDE, name, value, before=before)
     for branch in own:
-        for name, _ in list(_notes_of(tx, branch)):
+        for name, value in list(_notes_of(tx, branch)):
             if name not in image.notes:
-                drop_annotation(tx, name)
+                drop_annotation(tx, STORE_WIDE, name, value)
     for label in _labels(tx, tree, image.labels):
         _put_label(tx, image, tree, label, mine, open_to_all)
 

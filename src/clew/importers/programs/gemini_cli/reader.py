@@ -342,7 +342,7 @@ class _Walk:
 
 def _session(path: Path, fold: GeminiFold, walk: _Walk, on_problem: OnProblem) -> Iterator[SourceSession]:
     about = fold.about
-    for line in fold.unknown:
+    for line, _ in fold.unknown:
         if names := [name for name in line.record if name.startswith("$")]:
             reason = f"an update that is not known here, {names[0]!r}: what it changes is not in the session"
             on_problem(Problem(path=str(path), line=line.number, reason=reason))
