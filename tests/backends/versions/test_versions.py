@@ -269,3 +269,22 @@ def test_an_export_of_a_newer_clew_says_so(tmp_path: Path) -> None:
         pytest.raises(VersionError, match=r"Clew 7\.8\.9.*upgrade"),
     ):
         store.import_path(tmp_path / "a.jsonl", format="jsonl", strict=True)
+
+
+def test_a_field_that_is_added_later_costs_nothing_in_a_log_of_today(tmp_path: Path) -> None:
+    """Each line has one more: in it, and in the rows that it holds."""
+    place = tmp_path / "today"
+    with clew.open(f"jsonl:///{place}") as store:
+        store.session("mine").append(message("one"), message("two"))
+    (log,) = (place / "sessions").iterdir()
+    lines = []
+    for line in log.read_bytes().splitlines():
+        is_last, text = jsonl.open_line(line)
+        text = text.replace(b'":{', b'":{"tomorrow":[1],', 1) if b'"row":{' in text else text
+        text = text.replace(b'",', b'","tomorrow":{"a":1},', 1)
+        lines.append(jsonl.finish(text, is_last=is_last))
+    log.write_bytes(b"".join(lines))
+
+    with clew.open(f"jsonl:///{place}") as store:
+        assert texts(store.get("mine")) == ["one", "two"]
+        assert store.verify().problems == ()

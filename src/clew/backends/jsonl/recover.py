@@ -309,7 +309,7 @@ def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> N
 def _decoded(replay: Replay, name: str, text: bytes) -> jsonl.AnyLine | None:
     """What a line says. VersionError: a version of Clew wrote it whose lines this one cannot read."""
     try:
-        line = jsonl.decode(text)
+        line = jsonl.decode(text, replay.format)
     except jsonl.OtherVersionError as exc:
         if replay.format != jsonl.FIRST_FORMAT:
             raise  # no version writes it into a log of this format

@@ -29,7 +29,7 @@ def refuse_unknown_lines(layout: Layout) -> None:
 def _check(layout: Layout, handle: int) -> None:
     for offset, raw, _, _ in read_lines(handle):
         try:
-            jsonl.decode(jsonl.open_line(cleaned(offset, raw))[1])
+            jsonl.decode(jsonl.open_line(cleaned(offset, raw))[1], jsonl.FIRST_FORMAT)
         except jsonl.OtherVersionError as exc:
             raise SchemaTooOldError(str(layout.root), layout.format or jsonl.FIRST_FORMAT) from exc
         except jsonl.BadLineError:

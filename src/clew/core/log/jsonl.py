@@ -13,7 +13,7 @@ import re
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, StructMeta, structs
 from xxhash import xxh3_64_hexdigest
 
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
@@ -21,8 +21,8 @@ from clew.errors import SchemaTooNewError, SchemaTooOldError
 from clew.version import __version__
 
 FORMAT: Final = 10
-"""The version of the format. A reader refuses a newer one. A new kind of line does not change it. A new
-field, or another name for one, does: a line with a field that is not known is damaged."""
+"""The version of the format. A reader refuses a newer one. New kinds and fields do not change it; another
+name for a field, or one less, does."""
 FIRST_FORMAT: Final = 1
 """Written before this one, with the same lines. Checkouts before 0.1 wrote it too, some with other names of
 fields; numbers 2 to 9 were never used."""
@@ -269,8 +269,9 @@ def begins_log(content: bytes) -> bool:
         return False
 
 
-def decode(text: bytes) -> AnyLine | None:
-    """What a line says; None: it is of a kind that this version does not know."""
+def decode(text: bytes, format: int = FORMAT) -> AnyLine | None:
+    """What a line says; None: it is of a kind that this version does not know. Fields that it does not know
+    are passed over, but not in the format before: there they may be known ones by another name."""
     try:
         line: AnyLine = _decode(b"{" + text)
         return line
@@ -279,7 +280,9 @@ def decode(text: bytes) -> AnyLine | None:
         if kind not in KINDS:
             return None
         if kind in _WITH_OLD_NAMES and (renamed := _with_new_names(text)) != text:
-            return decode(renamed)
+            return decode(renamed, format)
+        if format != FIRST_FORMAT and (known := _with_known_fields(text, KINDS[kind])) != text:
+            return decode(known, format)
         wrong = OtherVersionError if _ABOUT_FIELDS.search(str(exc)) else WrongLineError
         raise wrong(f"malformed {kind!r} line: {exc}") from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -306,6 +309,29 @@ def _with_new_names(text: bytes) -> bytes:
         return text
 
 
+def _with_known_fields(text: bytes, kind: type[Line]) -> bytes:
+    """A line without the fields that this version does not know. One whose body is not its last field stays
+    as it is: the place of the body would not be known."""
+
+    def known(value: Raw, row: type[Struct]) -> Raw:
+        types = {field.encode_name: field.type for field in structs.fields(row)}
+        fields = {
+            name: field for name, field in _decode_kind(value).items() if name in types or name == "kind"
+        }
+        for name, type in types.items():
+            if name in fields and isinstance(type, StructMeta) and bytes(fields[name])[:1] == b"{":
+                fields[name] = known(fields[name], type)
+        return Raw(_encode(fields))
+
+    try:
+        whole = Raw(b"{" + text)
+        if kind is EntryLine and next(reversed(_decode_kind(whole)), "") != "body":
+            return text
+        return bytes(known(whole, kind))[1:]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return text
+
+
 def _kind_of(text: bytes) -> str:
     try:
         return _decode_text(_decode_kind(b"{" + text).get("kind", Raw(b'""')))
@@ -313,7 +339,7 @@ def _kind_of(text: bytes) -> str:
         raise WrongLineError(f"it is no line: {exc}") from exc
 
 
-KINDS: Final = frozenset(kind.__struct_config__.tag for kind in AnyLine.__args__)
+KINDS: Final[dict[Any, type[Line]]] = {kind.__struct_config__.tag: kind for kind in AnyLine.__args__}
 
 
 def embed(value: bytes) -> tuple[bool, Raw]:

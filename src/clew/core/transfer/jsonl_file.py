@@ -269,12 +269,13 @@ class FileSource(CheckedSource):
 def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
     """Every line by itself. A checksum that is right says that nothing was damaged: so what is wrong in such
     a line was written on purpose, and the file is refused."""
-    is_end, ids = True, Ids()
+    is_end, ids, format = True, Ids(), jsonl.FORMAT
     for number, raw in _numbered(path):
         try:
-            is_end, line = _read_line(raw)
+            is_end, line = _read_line(raw, format)
             if isinstance(line, jsonl.LogLine):
                 jsonl.refuse_format(os.fspath(path), line.format, line.clew)
+                format = line.format
             if line is not None:
                 check_line(line)
                 ids.check(line)
@@ -289,11 +290,11 @@ def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
         yield Damage(number, "the file ends inside of what was written at once")
 
 
-def _read_line(raw: bytes | None) -> tuple[bool, jsonl.AnyLine | None]:
+def _read_line(raw: bytes | None, format: int = jsonl.FORMAT) -> tuple[bool, jsonl.AnyLine | None]:
     if raw is None:
         raise jsonl.BadLineError(f"it is longer than {LONGEST} bytes")
     is_end, text = jsonl.open_line(raw)
-    return is_end, jsonl.decode(text)
+    return is_end, jsonl.decode(text, format)
 
 
 def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes | None]]:
