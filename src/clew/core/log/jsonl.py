@@ -10,7 +10,7 @@ is known before it is known which line comes last.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw, Struct, StructMeta, structs
@@ -318,9 +318,9 @@ def _with_known_fields(text: bytes, kind: type[Line]) -> bytes:
         fields = {
             name: field for name, field in _decode_kind(value).items() if name in types or name == "kind"
         }
-        for name, type in types.items():
-            if name in fields and isinstance(type, StructMeta) and bytes(fields[name])[:1] == b"{":
-                fields[name] = known(fields[name], type)
+        for name, inner in types.items():
+            if name in fields and isinstance(inner, StructMeta) and bytes(fields[name])[:1] == b"{":
+                fields[name] = known(fields[name], cast("type[Struct]", inner))
         return Raw(_encode(fields))
 
     try:
