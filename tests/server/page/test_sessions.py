@@ -423,6 +423,7 @@ def test_the_trash_takes_subagents_along_and_gives_all_back(server: Running, vis
     page.wait_for_url("**/s/main")
     assert store.get("sub").info.parent == "main"
     page.locator("#transcript[aria-busy=false] article").first.wait_for()
+    page.locator("#panel-content [role=treeitem]").first.wait_for()
     page.keyboard.press("#")
     length(page, 1)
     page.get_by_role("link", name="Trash").click()
