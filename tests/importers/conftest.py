@@ -14,6 +14,7 @@ import pytest
 
 import clew
 import clew.model.transfer
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.exporters.programs.resuming import is_changed
 from clew.importers.reading.files import content_of
 
@@ -70,7 +71,10 @@ def whole_lines(path: Path) -> bytes | None:
     found = []
     for line in content_of(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         try:
+            check_value_count(line)
             record = msgspec.json.decode(line)
+        except TooManyValuesError:
+            continue
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if line.strip(b" \t\r\0"):
                 return None

@@ -12,6 +12,7 @@ from typing import IO, Any, Final, NoReturn, TypeVar
 import msgspec
 
 from clew.core.disk import open_file
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.importers.contract import OnBytes, OnProblem, Place, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
@@ -40,8 +41,12 @@ def members_of_file(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dic
     if not body:
         return {}
     try:
+        check_value_count(body)
         body.decode()  # members are looked at later, and are to be good then
         return _members(body)
+    except TooManyValuesError as exc:
+        on_problem(values.unreadable(path, exc))
+        return {}
     except (ValueError, RecursionError) as exc:
         line, mended = _mend(body)
         found = members(mended)
@@ -226,7 +231,11 @@ def read_lines(
                     on_bytes(offset - told)
                     told = offset
                 try:
+                    check_value_count(line)
                     record = _decode(line)
+                except TooManyValuesError as exc:
+                    on_problem(Problem(path=str(path), line=number, reason=f"the line has {exc}"))
+                    continue
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     record = None
                 if type(record) is not dict:
@@ -270,15 +279,20 @@ def object_of(
     line: bytes, number: int, path: Path, on_problem: OnProblem, *, is_last: bool = False
 ) -> dict[str, Json] | None:
     """The object in a line; None: there is none, and it was said why, unless the line is blank."""
+
+    def tell(reason: str) -> None:
+        on_problem(Problem(path=str(path), line=number, reason=reason))
+
     try:
+        check_value_count(line)
         record = _decode(line)
+    except TooManyValuesError as exc:
+        tell(f"the line has {exc}")
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         record = None
     if type(record) is dict:
         return record
-
-    def tell(reason: str) -> None:
-        on_problem(Problem(path=str(path), line=number, reason=reason))
 
     text = line.strip(b" \t\r\n\0")
     return _mended(text, tell, is_last=is_last) if text else None
