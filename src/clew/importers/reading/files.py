@@ -53,6 +53,7 @@ def opened(raw: IO[bytes], path: Path) -> IO[bytes]:
     raw.seek(0)
     if start != _MAGIC and path.suffix != ".zst":
         return raw
+    take_holes(raw.fileno(), path)
     return io.BufferedReader(_Unpacked(raw, path), 1024 * 1024)
 
 

@@ -16,6 +16,7 @@ from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.importers.contract import OnBytes, OnProblem, Place, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
+from clew.importers.reading.holes import WithoutHoles, without_holes
 from clew.importers.reading.seen import doubt, note
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
@@ -200,17 +201,25 @@ def read_lines(
                 end = os.fstat(raw.fileno()).st_size
             if after is not None:
                 file.seek(offset)
+            sparse = without_holes(raw) if file is raw else None
+            source = sparse or file
             while end is None or offset < end:
                 number = lines + 1
                 try:
-                    line = file.readline(LONGEST)
-                    size = len(line)
-                    if size == LONGEST and not line.endswith(b"\n"):
-                        more, has_end = _skip_line(file)
+                    line = source.readline(LONGEST)
+                    size, has_end = len(line), line.endswith(b"\n")
+                    is_long = size == LONGEST and not has_end
+                    if is_long:
+                        more, has_end = _skip_line(source)
+                        size += more
+                    hole = sparse.skipped() if sparse else 0
+                    if is_long or hole:
                         if whole and not has_end:
                             break
-                        size += more
-                        on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
+                        size += hole
+                        holes = f", of which {hole} are a hole that was never written" if hole else ""
+                        reason = f"the line has {size} bytes{holes}"
+                        on_problem(Problem(path=str(path), line=number, reason=reason))
                         line = b"\n"
                 except OSError as error:
                     doubt()
@@ -252,7 +261,7 @@ def read_lines(
             reached.offset, reached.lines = offset, lines
 
 
-def _skip_line(file: IO[bytes]) -> tuple[int, bool]:
+def _skip_line(file: IO[bytes] | WithoutHoles) -> tuple[int, bool]:
     """Read to the end of a line; how many bytes that was, and whether it has an end."""
     skipped = 0
     while part := file.readline(1024 * 1024):
