@@ -14,8 +14,9 @@ import pytest
 
 import clew
 import clew.model.transfer
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.exporters.programs.resuming import is_changed
-from clew.importers.reading.files import content_of
+from clew.importers.reading.files import MOST_AT_ONCE, content_of
 
 EXACT = ("claude-code", "codex", "pi")
 
@@ -65,12 +66,15 @@ def compare(store: clew.Store, source: clew.model.transfer.ImportedFile, start: 
 
 def whole_lines(path: Path) -> bytes | None:
     """The lines of a file that are JSON objects; None: one had to be mended."""
-    if not os.path.exists(path):
+    if not os.path.exists(path) or os.path.getsize(path) > MOST_AT_ONCE:
         return None
     found = []
     for line in content_of(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         try:
+            check_value_count(line)
             record = msgspec.json.decode(line)
+        except TooManyValuesError:
+            continue
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if line.strip(b" \t\r\0"):
                 return None

@@ -21,6 +21,13 @@ ANSWERED = {"role": "assistant", "content": "hello"}
 CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
 
 
+SEARCHED = [
+    {"role": "assistant", "content": [block]}
+    for block in (
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+    )
+]
 NOTICE = {"role": "system", "content": "The server is busy.", "notice": True}
 
 
@@ -45,6 +52,7 @@ def conversation(*messages: dict[str, Any], told: SourceRun | None = None) -> So
         ((SAID, NOTICE), "completed"),
         ((SAID, CALLED, NOTICE), "pending"),
         ((SAID, ANSWERED, SAID), "pending"),
+        ((SAID, *SEARCHED * 20, ANSWERED), "completed"),
     ],
 )
 def test_a_conversation_that_ends_with_an_answer_is_completed(

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from clew.core.log.jsonl import begins_log
+from clew.core.messages.value_count import check_value_count
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
@@ -477,7 +478,8 @@ def _is_list_of_messages(beginning: bytes) -> bool:
     if not _MESSAGES.match(beginning):
         return False
     try:
+        check_value_count(beginning)
         found = msgspec.json.decode(beginning)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return len(_ROLE.findall(beginning)) > 1  # the rest of it is not shown
     return isinstance(found, list) and all(isinstance(one, dict) and _is_spoken(one) for one in found)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.disk import open_file
 from clew.core.engine.redaction import incoming, policy_of
 from clew.core.load.entries import Memories
 from clew.core.load.load import LoadedMeanwhileError, Loading, OnLast, Pass, WholeNeededError
@@ -44,7 +45,7 @@ from clew.importers.kept_files import Bench, KeptFiles
 from clew.importers.ledger import Draft, Ledger, problems_of
 from clew.importers.reading.seen import note, watching
 from clew.importers.records import SessionOf, Source, record_of
-from clew.importers.unpacking import Budget
+from clew.importers.unpacking import Budget, UnpackedTooMuchError, take_holes
 from clew.model.session import microseconds, utc
 from clew.model.transfer import ImportedFile, ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
@@ -590,6 +591,11 @@ class Import:
         from clew.core.transfer.jsonl_file import import_file
 
         path = str(job.path)
+        try:
+            with open_file(path, 0) as file:
+                take_holes(file.fileno(), path)
+        except UnpackedTooMuchError as error:
+            raise InvalidError(f"{path}: {error}") from error
         found = import_file(
             lambda: self.open()._engine, path, rename=self._manner.rename, dry_run=self._dry_run
         )

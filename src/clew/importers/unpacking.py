@@ -94,15 +94,21 @@ def take_holes(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 def stored_size(descriptor: int) -> int:
     """The bytes of a file that are no holes. On a file system without holes that is all of them."""
-    stat = os.fstat(descriptor)
-    blocks = getattr(stat, "st_blocks", None)
-    if blocks is None or blocks * 512 >= stat.st_size or not hasattr(os, "SEEK_DATA"):
-        return stat.st_size
+    size = os.fstat(descriptor).st_size
+    if not is_sparse(descriptor):
+        return size
     before = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
-        return _data_in(descriptor, stat.st_size)
+        return _data_in(descriptor, size)
     finally:
         os.lseek(descriptor, before, os.SEEK_SET)
+
+
+def is_sparse(descriptor: int) -> bool:
+    """Whether a file may have holes, as its size on the disk tells."""
+    stat = os.fstat(descriptor)
+    blocks = getattr(stat, "st_blocks", None)
+    return blocks is not None and blocks * 512 < stat.st_size and hasattr(os, "SEEK_DATA")
 
 
 def copy_file(source: IO[bytes], target: IO[bytes], path: str | os.PathLike[str]) -> None:

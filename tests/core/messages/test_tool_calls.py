@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import example, given
 
 from clew.core.messages.tool_calls import PATIENCE, nearest_cut, open_calls, safe_cut
 from tests.core.messages.histories import (
@@ -22,7 +21,10 @@ from tests.core.messages.histories import (
     parts,
     reasoning,
     says,
+    search,
+    search_result,
     sound_histories,
+    text_block,
     tool_result,
     tool_use,
 )
@@ -79,11 +81,32 @@ def test_older_messages_are_asked_for_only_where_they_can_tell() -> None:
     assert open_calls([USER] * (PATIENCE + 1), complete=False) == []
 
 
-@given(sound_histories() | damaged_histories(), st.data())
-def test_a_part_of_a_history_tells_the_same_as_all_of_it(history: History, data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(history)))
-    found = open_calls(history[start:], complete=False)
-    assert found is None or found == open_calls(history, complete=True)
+SEARCHED_TWICE = [
+    blocks("assistant", block) for block in (search("a"), search_result("a"), search("a"), search("b"))
+]
+CALLED_TWICE = [
+    blocks("assistant", block)
+    for block in (tool_use("a"), *[text_block("hm")] * (PATIENCE + 1), tool_use("a"))
+]
+
+ANSWERED_TWICE = [
+    USER,
+    chat_call("a", "b", "c"),
+    *map(chat_result, "c"),
+    chat_call("b"),
+    *map(chat_result, "bb"),
+]
+
+
+@given(sound_histories() | damaged_histories())
+@example(SEARCHED_TWICE)
+@example(ANSWERED_TWICE)
+@example(CALLED_TWICE)
+def test_a_part_of_a_history_tells_the_same_as_all_of_it(history: History) -> None:
+    whole = open_calls(history, complete=True)
+    for start in range(len(history) + 1):
+        found = open_calls(history[start:], complete=False)
+        assert found is None or found == whole, f"from message {start}"
 
 
 CALLED_TWO = [USER, chat_call("a", "b"), chat_result("a"), chat_result("b"), USER]

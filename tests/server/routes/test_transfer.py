@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.messages import value_count
 from clew.importers import unpacking
 from clew.importers.reading.files import zstd
 from clew.server.routing import encoded
@@ -214,6 +215,23 @@ def test_s28_a_file_that_unpacks_to_far_more_is_read_only_so_far(
     [problem] = report.json()["problems"]
     assert "the 1 MiB that one import may unpack" in problem["reason"]
     assert "clew import --again --max-unpacked MIB" in problem["reason"]
+
+
+def test_s28_a_line_of_many_tiny_values_is_left_out_of_an_upload(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_count, "MOST_VALUES", 2000)
+    said = [
+        json.dumps(
+            {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}
+        )
+    ]
+    said.append(json.dumps({"type": "message", "id": "a", "parentId": None, "message": user("hi")}))
+    said.append('{"type": "message", "id": "b", "parentId": "a", "message": [' + "{}," * 2000 + "{}]}")
+    answer = sent(client, "\n".join([*said, ""]).encode(), name="s.jsonl", format="pi")
+    [problem] = answer.json()["problems"]
+    assert (answer.status_code, problem["line"]) == (200, 3)
+    assert "more than 2,000 values" in problem["reason"]
 
 
 def test_a_session_comes_in_as_by_the_command_line(

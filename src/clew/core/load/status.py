@@ -27,8 +27,9 @@ from clew.model import STATUSES, Head, Json, Progress
 from clew.model.source import SourceRun
 
 _STATUS: Final = "status"
-_TAIL: Final = 16
-"""Messages at the end that are looked at: an answer whose calls lie further back is not finished."""
+_TAILS: Final = (16, 256)
+"""Messages at the end that are looked at, and if these do not tell: an answer whose calls lie further back is
+not finished."""
 _ANSWERS: Final = frozenset({"assistant", "model"})
 
 
@@ -137,15 +138,19 @@ def _shared(reader: Reader, one: HeadRow, other: HeadRow) -> int:
 def _is_answered(tx: Transaction, row: SessionRow) -> bool:
     """Whether the conversation ends with an answer or a notice of its program, and no call waits for its
     result. What the program put behind that in the user's name, as the output of a command, asks nothing."""
-    entries = history.read_path(
-        tx, row.sid, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL
-    )
-    found = [(entry.message, entry.injected) for entry in entries if entry.kind == "message"]
-    said = dropwhile(lambda one: one[1] and role_of(one[0]) == "user", found)
-    last, _ = next(said, ({}, False))
-    if not is_notice(last) and role_of(last) not in _ANSWERS:
-        return False
-    return open_calls([message for message, _ in reversed(found)], complete=len(entries) < _TAIL) == []
+    segments = path_of(tx, row.head)
+    for reach in _TAILS:
+        entries = history.read_path(tx, row.sid, segments, 0, row.head.position, reverse=True, limit=reach)
+        found = [(entry.message, entry.injected) for entry in entries if entry.kind == "message"]
+        said = dropwhile(lambda one: one[1] and role_of(one[0]) == "user", found)
+        last, _ = next(said, ({}, False))
+        if not is_notice(last) and role_of(last) not in _ANSWERS:
+            return False
+        messages = [message for message, _ in reversed(found)]
+        waiting = open_calls(messages, complete=len(entries) < reach)
+        if waiting is not None:
+            return not waiting
+    return False
 
 
 def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str, redactor: Incoming | None) -> None:

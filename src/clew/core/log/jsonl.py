@@ -17,6 +17,7 @@ from msgspec import Raw, Struct, StructMeta, structs
 from xxhash import xxh3_64_hexdigest
 
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.errors import SchemaTooNewError, SchemaTooOldError
 from clew.version import __version__
 
@@ -264,8 +265,10 @@ def begins_log(content: bytes) -> bool:
     """Whether a file that begins so is a log: by its first line."""
     first = content.removeprefix(BOM).split(b"\n", 1)[0].rstrip(b"\r")
     try:
-        return isinstance(decode(open_line(first)[1]), LogLine)
-    except BadLineError:
+        text = open_line(first)[1]
+        check_value_count(text)
+        return isinstance(decode(text), LogLine)
+    except (BadLineError, TooManyValuesError):
         return False
 
 

@@ -354,20 +354,39 @@ def open_calls(messages: Sequence[dict[str, Json]], *, complete: bool) -> list[C
     waiting: list[Call] = []
     met, patience = False, PATIENCE
     answers = 0  # whose calls stand further up
-    for found in reversed(pair(messages).found):
+    pairing = pair(messages)
+    for found in reversed(pairing.found):
         results = [item for item in found if item.is_result]
         if met and len(results) == len(found) > 0 and not answers:
-            return waiting
+            break
         patience -= not found and not answers
         if patience < 0:
-            return waiting
-        answers += sum(item.partner is not None or not (complete or item.repeated) for item in results)
+            break
+        # One that looks repeated may answer an older call of the same id.
+        answers += sum(item.partner is not None or not complete for item in results)
         for item in reversed(found):
             if item.is_result:
                 continue
+            if not complete and _may_repeat_older(item, pairing, messages):
+                return None
             met = True
             if item.partner is not None:
                 answers -= 1
             elif not item.repeated:
                 waiting.insert(0, item.call)
-    return waiting if complete else None
+    else:
+        return waiting if complete else None
+    return waiting
+
+
+def _may_repeat_older(item: Found, pairing: Pairing, messages: Sequence[dict[str, Json]]) -> bool:
+    """Whether a call may be one that was made before the first of these messages, recorded twice."""
+    match item.placement:
+        case Placement.AFTER_TURN:
+            return pairing.turns[item.index] == 0 and pairing.roles[0] == "assistant"
+        case Placement.INSIDE:
+            return not any(
+                pairing.roles[index] == "user" and is_user_turn(messages[index])
+                for index in range(item.index)
+            )
+    return False

@@ -31,6 +31,7 @@ from clew.core.disk import open_file
 from clew.core.log import jsonl
 from clew.core.log.keys import shareable_id
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.core.transfer.part import led_to, needed_branches
 from clew.core.transfer.source import (
     BranchImage,
@@ -294,6 +295,10 @@ def _read_line(raw: bytes | None, format: int = jsonl.FORMAT) -> tuple[bool, jso
     if raw is None:
         raise jsonl.BadLineError(f"it is longer than {LONGEST} bytes")
     is_end, text = jsonl.open_line(raw)
+    try:
+        check_value_count(text)
+    except TooManyValuesError as error:
+        raise jsonl.WrongLineError(f"it has {error}") from error
     return is_end, jsonl.decode(text, format)
 
 

@@ -13,7 +13,6 @@ from clew.core.messages.text import inside
 from clew.importers.contract import (
     OnBytes,
     OnProblem,
-    Problem,
     SourceEntry,
     SourceEvent,
     SourceSession,
@@ -34,6 +33,7 @@ from clew.importers.reading.values import (
     plain_name,
     session_id,
     text,
+    unreadable,
     version,
     when,
     without,
@@ -76,9 +76,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     try:
         messages = [mapping(message) for message in items(document(path))]
     except (ValueError, RecursionError) as exc:
-        on_problem(
-            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
-        )
+        on_problem(unreadable(path, exc))
         return
     task = path.absolute().parent
     more = metadata(task)
@@ -321,7 +319,5 @@ def _beside(path: Path, on_problem: OnProblem | None = None) -> Json:
         return None
     except (OSError, ValueError, RecursionError) as exc:
         if on_problem:
-            on_problem(
-                Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
-            )
+            on_problem(unreadable(path, exc))
         return None

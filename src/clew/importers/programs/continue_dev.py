@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
+from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.files import has_keys
 from clew.importers.reading.seen import entry_of
 from clew.importers.reading.values import (
@@ -22,6 +22,7 @@ from clew.importers.reading.values import (
     prompt,
     session_id,
     text,
+    unreadable,
     version,
     when,
     without,
@@ -56,9 +57,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     try:
         whole = mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(
-            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
-        )
+        on_problem(unreadable(path, exc))
         return
     key = text(whole.get("sessionId")) or path.stem
     created = _created(path, key)

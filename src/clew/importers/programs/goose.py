@@ -15,6 +15,7 @@ from clew.importers.reading.values import (
     count,
     decode_or_none,
     digest,
+    flaw_of,
     items,
     kind,
     mapping,
@@ -107,7 +108,8 @@ def _stored(db: apsw.Connection, key: str, path: Path, on_problem: OnProblem) ->
         for row in rows(db, wanted, (key,)):
             content = decode_or_none(row["content_json"])
             if not isinstance(content, list):
-                reason = f"the content of message {row['id']} of session {key} is not a JSON list"
+                flaw = flaw_of(row["content_json"], "a JSON list")
+                reason = f"the content of message {row['id']} of session {key} {flaw}"
                 on_problem(Problem(path=str(path), line=None, reason=reason))
                 continue
             metadata = decode_or_none(row.get("metadata_json"))

@@ -8,11 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession, SourceUsage
+from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables, tables_in
 from clew.importers.reading.values import (
     count,
     decode_or_none,
+    flaw_of,
     items,
     mapping,
     plain_name,
@@ -61,7 +62,7 @@ class _Log:
         self._path = path
         self._on_problem = on_problem
         self._legacy = Legacy(db, found) if "responses" in found else None
-        self._threads = Threads(db) if found >= _THREADS else None
+        self._threads = Threads(db, path, on_problem) if found >= _THREADS else None
 
     def sessions(self) -> Iterator[SourceSession]:
         threads = {str(thread["id"]): thread for thread in self._threads.all()} if self._threads else {}
@@ -252,8 +253,10 @@ def _usage_of_response(row: dict[str, Json]) -> SourceUsage | None:
 
 
 class Threads:
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, path: Path, on_problem: OnProblem) -> None:
         self._db = db
+        self._path = path
+        self._on_problem = on_problem
 
     def all(self) -> Iterator[dict[str, Json]]:
         yield from list(rows(self._db, "SELECT * FROM threads ORDER BY id"))
@@ -301,8 +304,17 @@ class Threads:
     def _parts(self, message: str) -> Iterator[dict[str, Json]]:
         return rows(self._db, "SELECT * FROM parts WHERE message_hash = ? ORDER BY position", (message,))
 
+    def _payload(self, part: dict[str, Json]) -> dict[str, Json]:
+        raw = part.get("payload")
+        value = decode_or_none(raw)
+        if raw not in (None, "", "null") and not isinstance(value, dict):
+            flaw = flaw_of(raw, "a JSON object")
+            reason = f"the payload of a part of message {part.get('message_hash')} {flaw}"
+            self._on_problem(Problem(path=str(self._path), line=None, reason=reason))
+        return mapping(value)
+
     def _block(self, part: dict[str, Json]) -> Json:
-        payload = mapping(decode_or_none(part.get("payload")))
+        payload = self._payload(part)
         words = part.get("text")
         if words is None and "text_ref" in payload:
             words = self._resolved(payload["text_ref"])

@@ -20,6 +20,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from clew.core.disk import open_file
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.importers.reading.seen import doubt, note
 from clew.importers.unpacking import Allowance, UnpackedTooMuchError, take_holes
 from clew.model import Json
@@ -52,6 +53,7 @@ def opened(raw: IO[bytes], path: Path) -> IO[bytes]:
     raw.seek(0)
     if start != _MAGIC and path.suffix != ".zst":
         return raw
+    take_holes(raw.fileno(), path)
     return io.BufferedReader(_Unpacked(raw, path), 1024 * 1024)
 
 
@@ -244,7 +246,10 @@ def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
     found = []
     for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
         try:
+            check_value_count(line)
             record = msgspec.json.decode(line)
+        except TooManyValuesError:
+            continue  # it is told when the file is read
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             record = leniently(line, lambda reason: None)
         if isinstance(record, dict):

@@ -12,9 +12,11 @@ from typing import IO, Any, Final, NoReturn, TypeVar
 import msgspec
 
 from clew.core.disk import open_file
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.importers.contract import OnBytes, OnProblem, Place, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
+from clew.importers.reading.holes import WithoutHoles, without_holes
 from clew.importers.reading.seen import doubt, note
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
@@ -40,8 +42,12 @@ def members_of_file(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dic
     if not body:
         return {}
     try:
+        check_value_count(body)
         body.decode()  # members are looked at later, and are to be good then
         return _members(body)
+    except TooManyValuesError as exc:
+        on_problem(values.unreadable(path, exc))
+        return {}
     except (ValueError, RecursionError) as exc:
         line, mended = _mend(body)
         found = members(mended)
@@ -195,17 +201,25 @@ def read_lines(
                 end = os.fstat(raw.fileno()).st_size
             if after is not None:
                 file.seek(offset)
+            sparse = without_holes(raw) if file is raw else None
+            source = sparse or file
             while end is None or offset < end:
                 number = lines + 1
                 try:
-                    line = file.readline(LONGEST)
-                    size = len(line)
-                    if size == LONGEST and not line.endswith(b"\n"):
-                        more, has_end = _skip_line(file)
+                    line = source.readline(LONGEST)
+                    size, has_end = len(line), line.endswith(b"\n")
+                    is_long = size == LONGEST and not has_end
+                    if is_long:
+                        more, has_end = _skip_line(source)
+                        size += more
+                    hole = sparse.skipped() if sparse else 0
+                    if is_long or hole:
                         if whole and not has_end:
                             break
-                        size += more
-                        on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
+                        size += hole
+                        holes = f", of which {hole} are a hole that was never written" if hole else ""
+                        reason = f"the line has {size} bytes{holes}"
+                        on_problem(Problem(path=str(path), line=number, reason=reason))
                         line = b"\n"
                 except OSError as error:
                     doubt()
@@ -226,7 +240,11 @@ def read_lines(
                     on_bytes(offset - told)
                     told = offset
                 try:
+                    check_value_count(line)
                     record = _decode(line)
+                except TooManyValuesError as exc:
+                    on_problem(Problem(path=str(path), line=number, reason=f"the line has {exc}"))
+                    continue
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     record = None
                 if type(record) is not dict:
@@ -243,7 +261,7 @@ def read_lines(
             reached.offset, reached.lines = offset, lines
 
 
-def _skip_line(file: IO[bytes]) -> tuple[int, bool]:
+def _skip_line(file: IO[bytes] | WithoutHoles) -> tuple[int, bool]:
     """Read to the end of a line; how many bytes that was, and whether it has an end."""
     skipped = 0
     while part := file.readline(1024 * 1024):
@@ -270,15 +288,20 @@ def object_of(
     line: bytes, number: int, path: Path, on_problem: OnProblem, *, is_last: bool = False
 ) -> dict[str, Json] | None:
     """The object in a line; None: there is none, and it was said why, unless the line is blank."""
+
+    def tell(reason: str) -> None:
+        on_problem(Problem(path=str(path), line=number, reason=reason))
+
     try:
+        check_value_count(line)
         record = _decode(line)
+    except TooManyValuesError as exc:
+        tell(f"the line has {exc}")
+        return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         record = None
     if type(record) is dict:
         return record
-
-    def tell(reason: str) -> None:
-        on_problem(Problem(path=str(path), line=number, reason=reason))
 
     text = line.strip(b" \t\r\n\0")
     return _mended(text, tell, is_last=is_last) if text else None

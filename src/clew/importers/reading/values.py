@@ -15,7 +15,9 @@ from blake3 import blake3
 
 from clew.core.log.ids import is_id
 from clew.core.messages.validate import MAX_INT_DIGITS
+from clew.core.messages.value_count import TooManyValuesError, check_value_count
 from clew.core.streams.usage import PLACES
+from clew.importers.contract import Problem
 from clew.importers.reading.files import content_of
 from clew.model import Json
 
@@ -151,6 +153,7 @@ _MOST_TOKENS: Final = 2**50
 
 def decode(raw: bytes | str) -> Json:
     """JSON as programs really write it: lone surrogates and NaN are read too. Raises ValueError."""
+    check_value_count(raw)
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -182,6 +185,22 @@ def decode_or_none(raw: Json) -> Json:
         return decode(raw)
     except (ValueError, RecursionError):
         return None
+
+
+def flaw_of(raw: Json, shape: str) -> str:
+    """What is wrong with a JSON text that did not give a value of this shape, such as "a JSON object"."""
+    try:
+        if isinstance(raw, str | bytes):
+            check_value_count(raw)
+    except TooManyValuesError as exc:
+        return f"has {exc}"
+    return f"is not {shape}"
+
+
+def unreadable(path: Path, exc: Exception) -> Problem:
+    """The problem with a document that could not be decoded."""
+    reason = f"it has {exc}" if isinstance(exc, TooManyValuesError) else f"not valid JSON: {exc}"
+    return Problem(path=str(path), line=getattr(exc, "lineno", None), reason=reason)
 
 
 def document(path: Path) -> Json:

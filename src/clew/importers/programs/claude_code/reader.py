@@ -30,7 +30,7 @@ from clew.importers.reading.files import (
 )
 from clew.importers.reading.jsonlines import Line, Reached, object_of, read_lines
 from clew.importers.reading.seen import note, unseen
-from clew.importers.reading.values import when
+from clew.importers.reading.values import decode, when
 from clew.model import Json
 
 NAME: Final = "claude-code"
@@ -429,8 +429,8 @@ def _agent_id(path: Path, header: dict[str, Json]) -> str | None:
 def _beside(path: Path) -> dict[str, Json]:
     """The file that says which call started a subagent."""
     try:
-        found = msgspec.json.decode(content_of(path.with_suffix(".meta.json")))
-    except (OSError, ValueError):
+        found = decode(content_of(path.with_suffix(".meta.json")))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -35,6 +35,7 @@ from clew.importers.reading.values import (
     plain_name,
     session_id,
     text,
+    unreadable,
     when,
     without,
 )
@@ -132,9 +133,7 @@ def _whole(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, Js
     try:
         return mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(
-            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
-        )
+        on_problem(unreadable(path, exc))
         return {}
 
 

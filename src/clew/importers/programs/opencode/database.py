@@ -21,7 +21,7 @@ from clew.importers.programs.opencode.messages import StoredMessage
 from clew.importers.programs.opencode.stored import IDS
 from clew.importers.reading.seen import doubt
 from clew.importers.reading.sqlite import reporting, rows, snapshot
-from clew.importers.reading.values import decode_or_none, digest, mapping, without
+from clew.importers.reading.values import decode_or_none, digest, flaw_of, mapping, without
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ class InDatabase:
         data = decode_or_none(raw)
         if isinstance(data, dict):
             return without(data, IDS)
-        reason = f"the data of {table} {row['id']} is not a JSON object"
+        reason = f"the data of {table} {row['id']} {flaw_of(raw, 'a JSON object')}"
         self._on_problem(Problem(path=str(self._path), line=None, reason=reason))
         return None
 

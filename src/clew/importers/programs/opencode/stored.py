@@ -10,7 +10,16 @@ from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.programs.opencode.messages import StoredMessage
 from clew.importers.reading.files import content_of
 from clew.importers.reading.seen import note_folder
-from clew.importers.reading.values import decode, document, items, mapping, plain_name, text, without
+from clew.importers.reading.values import (
+    decode,
+    document,
+    items,
+    mapping,
+    plain_name,
+    text,
+    unreadable,
+    without,
+)
 from clew.model import Json
 
 IDS: Final = frozenset({"id", "sessionID", "messageID"})
@@ -53,7 +62,7 @@ class InFiles:
             self._on_bytes(len(raw))
             value = decode(raw)
         except (OSError, ValueError, RecursionError) as exc:
-            self._on_problem(Problem(path=str(file), line=None, reason=f"not valid JSON: {exc}"))
+            self._on_problem(unreadable(file, exc))
             return None
         return value if isinstance(value, dict) else None
 
@@ -80,9 +89,7 @@ def from_document(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> InFil
     try:
         whole = mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(
-            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
-        )
+        on_problem(unreadable(path, exc))
         return None
     stored = InExport(whole) if "messages" in whole else InFiles(path, whole, on_problem, on_bytes)
     id = text(stored.info.get("id"))
