@@ -155,6 +155,10 @@ class Worker:
             with self._as("fill"):
                 session = self._store.create(f"old-{time.time_ns()}-{number}")
                 session.append(*(message(60) for _ in range(200)))
+        large = self._store.create(f"large-{time.time_ns()}")
+        for _ in range(25):
+            with self._as("fill"):
+                large.append(*(message(60) for _ in range(200)))
         with self._as("search"):
             self._store.search("bake", limit=5)
         rules = clew.Retention(

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from clew.backends.contract import Transaction
+from clew.core.conversation.leftovers import remove_leftovers
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.lease import Lease
 from clew.core.messages.text import for_a_log
@@ -182,6 +183,8 @@ def scrub_traces(engine: Engine, *, drops_pending: bool = False) -> bool:
     was. `drops_pending`: nor of restores that were cut off in sessions that are gone."""
     with engine.read() as reader:
         purged = purge.unscrubbed(reader)
+    remove_leftovers(engine)
+    with engine.read() as reader:
         has_files = purge.may_have_files(reader)
     if purged is None:
         return False

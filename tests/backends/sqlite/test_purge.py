@@ -146,3 +146,25 @@ def test_the_database_overwrites_what_it_deletes(place: Path) -> None:
         assert backend._connections.writer.execute("PRAGMA temp_store").get == 2
     finally:
         backend.close()
+
+
+def test_the_purge_of_a_damaged_session_takes_no_branch_from_another_one(place: Path) -> None:
+    """Its row names a tree that is none, and has the number of a fork."""
+    with clew.open(place / "a.db") as store:
+        base = store.create("base")
+        base.append(message("shared"))
+        fork = base.fork("fork")
+        fork.append(message("its own"))
+        store.create("bad").append(message("gone"))
+        backend = store._engine.backend
+        assert isinstance(backend, SqliteBackend)
+        assert backend._connections.writer is not None
+        backend._connections.writer.execute(
+            "UPDATE sessions SET status = 99, tree = ? WHERE id = 'bad'", (fork._sid,)
+        )
+
+        assert store.delete("bad", purge=True)
+
+        assert store.verify(full=True).problems == ()
+        assert texts(fork) == ["shared", "its own"]
+        assert store.stats().entries == 2

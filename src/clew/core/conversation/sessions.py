@@ -11,6 +11,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
+from clew.core.conversation.leftovers import without_leftovers
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of, subagents_of
 from clew.core.engine.host import Host
@@ -571,7 +572,7 @@ def latest(
 
 def stats(reader: Reader, now: int, bytes_on_disk: int) -> Stats:
     """Totals of a store."""
-    totals = reader.totals(now - DAY)
+    totals = without_leftovers(reader, reader.totals(now - DAY))
     usage = reader.sum_usage(None)
     return Stats(
         sessions=totals.sessions,

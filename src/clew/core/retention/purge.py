@@ -15,6 +15,7 @@ from clew.core.conversation.annotations import (
     place_named,
 )
 from clew.core.conversation.history import removed_name
+from clew.core.conversation.leftovers import leave
 from clew.core.conversation.points import find, find_deleted, subagents_of
 from clew.core.conversation.records import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
@@ -105,27 +106,39 @@ def purge_everything(tx: Transaction, host: Host, *, force: bool) -> int:
     for bad in damaged:
         _remove_damaged(tx, bad.row)
     count = len(damaged)
+    trees: dict[int, None] = {}
     for deleted in (False, True):
         while found := tx.list_sessions(SessionQuery(limit=AT_ONCE, deleted=deleted)):
             for one in found:
-                purge(tx, one.row)
+                _remove(tx, one.row.sid, one.details.aliases, one.row.id)
+                trees[one.row.tree] = None
             count += len(found)
+    for tree in trees:
+        _leave(tx, tree)
     for name, _ in tx.scan_records(STORE_WIDE, "source", PURGED, PURGED + "\U0010ffff"):
         tx.drop_record(STORE_WIDE, "source", name)  # an empty store begins anew
     return count
 
 
 def purge(tx: Transaction, row: SessionRow) -> None:
-    """Remove a session, and the entries that no other session of its tree can come back to."""
+    """Remove a session, and the entries that no other session of its tree can come back to. If it is the last
+    one of its tree, they are gone when `remove_leftovers` returns."""
     others = [other for other in _relatives(tx, row) if other.sid != row.sid]
     branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
     needed = _needed(tx, others, branches)
     _remove(tx, row.sid, tx.get_details(row.sid).aliases, row.id)
     if not others:
-        tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
+        _leave(tx, row.tree)
+        return
     _drop_annotations_of(tx, others, branches, needed)
     for branch in branches.values():
         _cut(tx, row, branch, needed)
+
+
+def _leave(tx: Transaction, tree: int) -> None:
+    """No session of a tree is left: so its entries need not all go in this transaction."""
+    tx.drop_record(STORE_WIDE, "retention", removed_name(tree))
+    leave(tx, tree)
 
 
 def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, int]) -> None:
@@ -239,7 +252,7 @@ def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
     """Remove a session whose row is damaged. Entries that other sessions of its tree may need stay,
     without an owner: else they would be taken for a session that lost its row."""
     mine = str(row.sid).encode()
-    own = tx.branch_numbers(row.sid, NOWHERE)
+    own = tx.branch_numbers(row.sid, 0)
     of_tree = tx.branch_numbers(row.sid, row.tree)
     aliases = [name for name, value in tx.scan_records(STORE_WIDE, "alias") if value == mine]
     _remove(tx, row.sid, aliases, None)  # its file may bring it back whole
@@ -252,9 +265,8 @@ def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
             tx.disown_branch(branch)
         return
     if not others:
-        for known in branches.values():
-            drop_annotations(tx, row.tree, known.uid, NOWHERE)
-        for branch in of_tree:
+        leave(tx, row.tree)
+        for branch in set(of_tree).difference(branches):
             tx.drop_entries(branch, NOWHERE)
             tx.drop_branch(branch)
         return

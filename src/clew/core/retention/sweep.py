@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.leftovers import remove_leftovers
 from clew.core.conversation.points import path_to
 from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Host
@@ -194,6 +195,8 @@ class Sweep:
     def run(self) -> None:
         with self._engine.read() as reader:
             swept = last_swept(reader)
+        if self._lease is not None:
+            remove_leftovers(self._engine, self._renew)  # of a purge that was cut off
         for rows in self._all() if self._once else self._due():
             self.examined += len(rows)
             found = [self._look(row) for row in rows]
@@ -279,6 +282,8 @@ class Sweep:
             self._settle_together(others[first : first + AT_ONCE])
         for one in purges:
             self._settle_together([one])
+        if purges:
+            remove_leftovers(self._engine, self._renew)
 
     def _settle_together(self, found: Sequence[Found]) -> None:
         if not found:

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.conversation.leftovers import refuse_leftovers
 from clew.core.conversation.points import find
 from clew.core.log.records import decoder
 from clew.core.log.rows import NOWHERE, SessionQuery, SessionRow
@@ -55,6 +56,7 @@ class Fit(msgspec.Struct, frozen=True):
 def fit(reader: Reader, image: TreeImage) -> Fit:
     """ConflictError: the target holds something else under the same names."""
     branches, trees = _branches_there(reader, image)
+    refuse_leftovers(reader, trees, image.sessions[0].row.id)
     if len(trees) > 1:
         reason = "its branches belong to several trees there"
         if image.is_part:

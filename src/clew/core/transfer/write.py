@@ -21,6 +21,7 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.check.scan import ChangedError, GoneError
 from clew.core.conversation.annotations import decode_label, drop_annotation, put_annotation
 from clew.core.conversation.history import removed_name
+from clew.core.conversation.leftovers import remove_leftovers
 from clew.core.conversation.records import places_named
 from clew.core.engine.notices import notice
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, HeadRow, SessionRow, UsageRow
@@ -240,6 +241,7 @@ class Landing:
         except UnsoundError:
             if self.is_new:
                 self._target.run(self._throw_away)
+                remove_leftovers(self._target)
             raise
 
     def _throw_away(self, tx: Transaction) -> None:
