@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -43,15 +44,16 @@ def workspace(tmp_path: Path) -> str:
 
 def run(home: Path, workspace: str, *words: str) -> Any:
     known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-    done = subprocess.run(
-        ["opencode", *words],
-        env={**known, "HOME": str(home), "PWD": workspace},
-        cwd=workspace,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    with tempfile.TemporaryFile() as said:  # into a pipe it writes 64 KiB only
+        subprocess.run(
+            ["opencode", *words],
+            env={**known, "HOME": str(home), "PWD": workspace},
+            cwd=workspace,
+            stdout=said,
+            check=True,
+        )
+        said.seek(0)
+        return json.loads(said.read())
 
 
 def said(document: dict[str, Any]) -> list[tuple[Any, ...]]:

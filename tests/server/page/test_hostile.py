@@ -232,6 +232,7 @@ def test_what_is_done_with_a_session_is_said_as_text(server: Running, visit: Vis
     page.locator("#list input").fill(f"new {SHORT}")
     page.keyboard.press("Enter")
     page.locator("#list a", has_text="new").wait_for()
+    page.locator("#panel-content [role=treeitem]").first.wait_for()
     page.keyboard.press("#")
     page.locator(".toast").wait_for()
     assert harm(page) == []

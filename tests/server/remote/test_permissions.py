@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from clew.server.access.secret import hash_of, new_id, new_secret
 from clew.server.access.shares import add_share
 from clew.server.access.tokens import add_token
 from clew.server.routes import all_routes
+from clew.server.rows import door
 from tests.server.conftest import TOKEN, Running
 from tests.server.routes.asking import refusal, user
 from tests.support.rows import each_row, named
@@ -176,8 +178,11 @@ class TestStore:
             with pytest.raises(ReadOnlyError):
                 remote.step(Step(calls=[]))
 
-    def test_a_caller_holds_one_transaction_open(self, server: Running) -> None:
-        """The second is refused until the first is over."""
+    def test_a_caller_holds_one_transaction_open(
+        self, server: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The second is refused if the first takes too long."""
+        monkeypatch.setattr(door, "PATIENCE", 0.0)
         _, one = add_token(server.store, "one", scopes=["store"])
         with server.client(one) as client:
             first = post(client, "transaction", Step(calls=[])).json()["transaction"]
@@ -188,6 +193,22 @@ class TestStore:
             second = post(client, "transaction", Step(calls=[]))
             assert second.status_code == 200
             post(client, "transaction", Step(transaction=second.json()["transaction"], end="undo"))
+
+    def test_others_with_the_same_token_wait_for_their_turn(
+        self, server: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Eight processes that share a token, each with a transaction of several steps."""
+        monkeypatch.setattr(door, "PATIENCE", 60.0)
+        _, text = add_token(server.store, "shared", scopes=["store"])
+
+        def work(_: int) -> list[int]:
+            with server.client(text) as client:
+                begun = post(client, "transaction", Step(calls=[]))
+                ended = post(client, "transaction", Step(transaction=begun.json()["transaction"], end="undo"))
+                return [begun.status_code, ended.status_code]
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(work, range(24))) == [[200, 200]] * 24
 
 
 class TestRefused:

@@ -66,14 +66,14 @@ class RecordSalvage:
         return found
 
     def of_session(self, row: SessionRow, branches: list[BranchImage]) -> Records:
-        ends = {branch.uid: branch.last for branch in branches}
+        places = {branch.uid: range(branch.fork + 1, branch.last + 1) for branch in branches}
         found: Records = {}
         for kind in KINDS:
             for name, value in self.scan(row.sid, kind, row.id):
                 try:
                     check_record(kind, name, value)
                     heads, _ = places_named(kind, name, value)
-                    missing = next((head for head in heads if not _is_there(head, ends)), None)
+                    missing = next((head for head in heads if not _is_there(head, places)), None)
                     if kind == "move" and not is_before(_json(value, type=Move), int(name)):
                         raise CorruptError("it leads to a move that came later")
                 except UNREADABLE as error:
@@ -143,8 +143,8 @@ class RecordSalvage:
         return scan_damaged(self._read, sid, kind, tell, first, last)
 
 
-def _is_there(head: Head, ends: dict[str, int]) -> bool:
-    return head == Head("", NOWHERE) or 0 <= head.position <= ends.get(head.branch, NOWHERE)
+def _is_there(head: Head, places: dict[str, range]) -> bool:
+    return head == Head("", NOWHERE) or head.position in places.get(head.branch, ())
 
 
 # ── The entries of a branch that may be damaged: what can be read, and a place for what cannot ────

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from clew.backends.http.calls import ReadRequest, Step
 from clew.backends.http.calls.objects import UnsearchedTrees
@@ -27,11 +28,11 @@ from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
 from clew.core.engine.wakes import Wakes
 from clew.core.messages.search_text import PageQuery
-from clew.errors import ClewError, OutcomeUnknownError, ReadOnlyError
+from clew.errors import ClewError, OutcomeUnknownError, ReadOnlyError, StoreBusyError
 from clew.model.search import SearchPage
 from clew.server.access.principal import Principal
 from clew.server.rows import steps
-from clew.server.rows.held import HeldTransactions
+from clew.server.rows.held import Held, HeldTransactions
 from clew.server.rows.outcomes import Outcomes
 from clew.server.rows.steps import Caller, RowsChangedError, Stepper, translated
 
@@ -39,6 +40,9 @@ T = TypeVar("T")
 
 LOOK: Final = 2.0
 """Seconds between two looks whether anybody still waits for news."""
+PATIENCE: Final = 2.0
+"""Seconds that a transaction waits for one of the same caller that is open."""
+LOOK_FOR_TURN: Final = 0.01
 
 
 class Door:
@@ -53,6 +57,8 @@ class Door:
         self._is_checked = is_checked
         self._instance = secrets.token_hex(8)
         self._held = HeldTransactions(engine.backend, engine.host.elapsed)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By caller: who waits for a transaction of it."""
         self._outcomes = Outcomes(engine.host.elapsed, is_alone=is_alone)
         self._news = News(engine)
 
@@ -110,7 +116,7 @@ class Door:
         self._check_writable()
         steps.note(caller.principal, step.calls)
         if step.end != "commit":
-            return await _done(self._held_step(caller, step))
+            return await self._held_step(caller, step)
         outcome = self._outcomes.begin(step.commit) if step.commit is not None else Future()
         if outcome is None:
             raise RowsChangedError  # the client has given it up, or it was sent twice
@@ -118,7 +124,7 @@ class Door:
             if step.transaction is None:
                 found = await self._commit(caller, step)
             else:
-                found = await _done(self._held_step(caller, step))
+                found = await self._held_step(caller, step)
         except OutcomeUnknownError:
             outcome.set_result("unknown")
             raise
@@ -131,16 +137,28 @@ class Door:
         outcome.set_result("undone" if found.problem is not None else "done")
         return found
 
-    def _held_step(self, caller: Caller, step: Step) -> Future[Answers]:
+    async def _held_step(self, caller: Caller, step: Step) -> Answers:
         if step.transaction is not None:
             held = self._held.find(step.transaction, caller)
         elif step.end == "undo":
-            nothing: Future[Answers] = Future()
-            nothing.set_result(Answers(answers=[]))
-            return nothing
+            return Answers(answers=[])
         else:
-            held = self._held.begin(caller)
-        return held.send(step)
+            held = await self._begin(caller)
+        return await _done(held.send(step))
+
+    async def _begin(self, caller: Caller) -> Held:
+        """Those who need a transaction of one caller get it in the order in which they came.
+        StoreBusyError: the ones before took too long."""
+        turns = self._turns.setdefault(caller.principal.id, asyncio.Lock())
+        deadline = time.monotonic() + PATIENCE
+        async with turns:
+            while True:
+                try:
+                    return self._held.begin(caller)
+                except StoreBusyError:
+                    if time.monotonic() >= deadline:
+                        raise
+                await asyncio.sleep(LOOK_FOR_TURN)
 
     async def _commit(self, caller: Caller, step: Step) -> Answers:
         """All of a transaction at once, together with those of others: one fsync for all."""

@@ -2,7 +2,7 @@
 
 While one is open other writers wait. So it may not last: one that hears nothing for IDLE seconds, or is not
 done after WHOLE, is undone; so are all when the server stops. There are only so many in all, and one of each
-caller: whoever needs a second one asks again until the first is over.
+caller: whoever needs a second one waits for the first.
 """
 
 from __future__ import annotations
