@@ -208,6 +208,8 @@ def harm_done(before: Look, now: Look, *, is_shared: bool) -> list[str]:
         found = now.said.get(what)
         if what == "copied" and is_shared and isinstance(now.said.get("copy"), Exception):
             continue  # what needs the harmed thing stays behind, and that was said
+        if what == "repaired" and isinstance(now.said.get("repair"), clew.errors.BackendUnavailableError):
+            continue  # a repair that cannot reach what it is to save leaves nothing, and says how it can
         if what in LISTS:
             told += [f"{what}: {error}" for error in _unlisted(said, found)]
         elif what in WIDE:
