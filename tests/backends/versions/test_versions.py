@@ -288,3 +288,19 @@ def test_a_field_that_is_added_later_costs_nothing_in_a_log_of_today(tmp_path: P
     with clew.open(f"jsonl:///{place}") as store:
         assert texts(store.get("mine")) == ["one", "two"]
         assert store.verify().problems == ()
+
+
+def test_a_field_behind_the_body_of_an_entry_is_damage(tmp_path: Path) -> None:
+    """Bodies are read later, at the place that the end of their line tells."""
+    place = tmp_path / "today"
+    with clew.open(f"jsonl:///{place}") as store:
+        store.session("mine").append(message("one"))
+    (log,) = (place / "sessions").iterdir()
+    found = [jsonl.open_line(line)[1] for line in log.read_bytes().splitlines()]
+    (entry,) = [text for text in found if b'"kind":"entry"' in text]
+
+    assert jsonl.decode(entry.replace(b'"kind":"entry",', b'"kind":"entry","tomorrow":1,')) is not None
+    with pytest.raises(jsonl.OtherVersionError, match="tomorrow"):
+        jsonl.decode(entry[:-1] + b',"tomorrow":1}')
+    bare = entry[: entry.index(b',"body":')]
+    assert jsonl.decode(bare + b',"tomorrow":1}') == jsonl.decode(bare + b"}"), "one that was erased has none"

@@ -328,7 +328,7 @@ def _with_known_fields(text: bytes, kind: type[Line]) -> bytes:
 
     try:
         whole = Raw(b"{" + text)
-        if kind is EntryLine and next(reversed(_decode_kind(whole)), "") != "body":
+        if kind is EntryLine and "body" in [*_decode_kind(whole)][:-1]:
             return text
         return bytes(known(whole, kind))[1:]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
